@@ -1,0 +1,112 @@
+"""What a program is: immutable nodes, equal nodes being one object, and the Op record that gives a node its meaning."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from renaissance.ir.dtype import DType
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One primitive operation: everything the rest of the system may ask about it.
+
+    name       unique word
+    kind       how the compiler treats it: 'scalar' (pointwise), 'movement' (an index map), 'reduce', 'contraction',
+               'gather', 'scatter', 'random', 'index', 'leaf', 'host'
+    infer      (inputs, *attrs) -> (shape, dtype); raises ShapeError / DTypeError
+    reference  (arrays, *attrs, out) -> array: the meaning, in NumPy; out is (shape, dtype)
+    vjp        (ct, out, inputs, *attrs) -> one Value or None per input; None as a whole: no gradient
+    attrs      names of the static attributes, in order
+    """
+
+    name: str
+    kind: str
+    infer: Callable[..., tuple[Shape, DType]]
+    reference: Callable[..., Any] | None = None
+    vjp: Callable[..., tuple[Any, ...]] | None = None
+    attrs: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Op({self.name})"
+
+
+class Node:
+    """A value in a program: an op applied to nodes. Never changed once made; compared by identity.
+
+    data         a leaf's or a computed node's buffer (runtime object); None while it is only a promise
+    needs_grad   some input leaf asks for a gradient and every op on the way has one
+    """
+
+    __slots__ = ("op", "inputs", "attrs", "shape", "dtype", "needs_grad", "data", "serial", "__weakref__")
+
+    def __init__(self, op: Op, inputs: tuple[Node, ...], attrs: tuple[Hashable, ...], shape: Shape, dtype: DType):
+        self.op = op
+        self.inputs = inputs
+        self.attrs = attrs
+        self.shape = shape
+        self.dtype = dtype
+        self.data: Any = None
+        self.serial = next(_serials)
+        self.needs_grad = False
+        if op.vjp is not None:
+            for i in inputs:
+                if i.needs_grad:
+                    self.needs_grad = True
+                    break
+
+    def attr(self, name: str) -> Any:
+        return self.attrs[self.op.attrs.index(name)]
+
+    def __repr__(self) -> str:
+        return f"<{self.op.name} {self.dtype.name}{list(self.shape)} #{self.serial}>"
+
+
+_serials = itertools.count()
+_table: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
+_lock = threading.RLock()
+
+
+def node(op: Op, inputs: tuple[Node, ...], attrs: tuple[Hashable, ...] = ()) -> Node:
+    """The node of `op` on `inputs`: the existing one if an equal one is alive, else a new one."""
+    key = (op, inputs, attrs)
+    with _lock:
+        found = _table.get(key)
+        if found is None:
+            shape, dtype = op.infer(inputs, *attrs)
+            found = _table[key] = Node(op, inputs, attrs, shape, dtype)
+    return found
+
+
+def unique(op: Op, shape: Shape, dtype: DType, attrs: tuple[Hashable, ...] = (), inputs: tuple[Node, ...] = ()) -> Node:
+    """A node equal to no other: leaves and random draws."""
+    return Node(op, inputs, attrs, shape, dtype)
+
+
+def topological(roots: Iterable[Node], stop: Callable[[Node], bool] = lambda n: False) -> list[Node]:
+    """All nodes that `roots` depend on, inputs before users, iteratively; nodes where `stop` holds count as leaves."""
+    order: list[Node] = []
+    seen: set[Node] = set()
+    stack: list[Node] = []
+    for root in roots:
+        stack.append(root)
+        while stack:
+            n = stack[-1]
+            if n in seen:
+                stack.pop()
+                continue
+            pending = [] if stop(n) else [i for i in n.inputs if i not in seen]
+            if pending:
+                stack.extend(reversed(pending))
+            else:
+                seen.add(n)
+                order.append(n)
+                stack.pop()
+    return order
