@@ -41,11 +41,12 @@ class Op:
 class Node:
     """A value in a program: an op applied to nodes. Never changed once made; compared by identity.
 
-    data         a leaf's or a computed node's buffer (runtime object); None while it is only a promise
-    needs_grad   some input leaf asks for a gradient and every op on the way has one
+    data         a leaf's or a computed node's value (a runtime object); None while it is only a promise
+    needs_grad   some variable it depends on asks for a gradient and every op on the way has one
+    depth        how many promises are stacked up to here
     """
 
-    __slots__ = ("op", "inputs", "attrs", "shape", "dtype", "needs_grad", "data", "serial", "__weakref__")
+    __slots__ = ("op", "inputs", "attrs", "shape", "dtype", "needs_grad", "data", "depth", "serial", "__weakref__")
 
     def __init__(self, op: Op, inputs: tuple[Node, ...], attrs: tuple[Hashable, ...], shape: Shape, dtype: DType):
         self.op = op
@@ -55,12 +56,13 @@ class Node:
         self.dtype = dtype
         self.data: Any = None
         self.serial = next(_serials)
-        self.needs_grad = False
-        if op.vjp is not None:
-            for i in inputs:
-                if i.needs_grad:
-                    self.needs_grad = True
-                    break
+        needs_grad, depth = False, 0
+        for i in inputs:
+            if i.data is None and i.depth > depth:
+                depth = i.depth
+            needs_grad = needs_grad or i.needs_grad
+        self.needs_grad = needs_grad and op.vjp is not None
+        self.depth = depth + 1
 
     def attr(self, name: str) -> Any:
         return self.attrs[self.op.attrs.index(name)]
@@ -88,6 +90,14 @@ def node(op: Op, inputs: tuple[Node, ...], attrs: tuple[Hashable, ...] = ()) -> 
 def unique(op: Op, shape: Shape, dtype: DType, attrs: tuple[Hashable, ...] = (), inputs: tuple[Node, ...] = ()) -> Node:
     """A node equal to no other: leaves and random draws."""
     return Node(op, inputs, attrs, shape, dtype)
+
+
+def forget_history(n: Node) -> None:
+    """Make a computed node (one with data) a leaf: what it was computed from may be freed and cannot be differentiated."""
+    with _lock:
+        _table.pop((n.op, n.inputs, n.attrs), None)
+        n.inputs = ()
+        n.needs_grad = False
 
 
 def topological(roots: Iterable[Node], stop: Callable[[Node], bool] = lambda n: False) -> list[Node]:

@@ -1,0 +1,408 @@
+"""Pointwise ops: one record per scalar word with its gradient, and the functions users call."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from renaissance.errors import ArgumentError, DTypeError, ShapeError
+from renaissance.ir import dtype as dt
+from renaissance.ir import shape as sh
+from renaissance.ir.dtype import DType
+from renaissance.ir.node import Node, Op, Shape
+from renaissance.ops.movement import broadcast_to
+from renaissance.ops.scalar import WORDS, Word
+from renaissance.ops.value import Value, apply, const, is_number, method, number_dtype
+
+# ---- records -----------------------------------------------------------------------------------------------------------
+
+
+def _infer(word: Word):
+    def infer(inputs: tuple[Node, ...]) -> tuple[Shape, DType]:
+        operands = inputs[1:] if word.name == "where" else inputs
+        first = operands[0]
+        if word.name == "where" and inputs[0].dtype is not dt.bool_:
+            raise DTypeError(f"where: condition must be bool, got {inputs[0].dtype.name}")
+        if any(i.shape != first.shape for i in inputs):
+            raise ShapeError(f"{word.name}: shapes must agree, got {', '.join(str(i.shape) for i in inputs)}")
+        if any(i.dtype is not first.dtype for i in operands):
+            raise DTypeError(f"{word.name}: dtypes must agree, got {', '.join(i.dtype.name for i in operands)}")
+        if first.dtype.kind not in word.kinds:
+            raise DTypeError(f"{word.name}: dtype {first.dtype.name} is not supported; cast it first (takes {_kinds(word)})")
+        return first.shape, dt.bool_ if word.result == "bool" else first.dtype
+
+    return infer
+
+
+def _kinds(word: Word) -> str:
+    return ", ".join({"f": "floats", "i": "signed ints", "u": "unsigned ints", "b": "bool"}[k] for k in word.kinds)
+
+
+def _reference(word: Word):
+    def reference(arrays: Any, out: tuple[Shape, DType]) -> Any:
+        narrow = out[1].is_float and out[1].size == 2
+        wide = [a.astype(np.float32) if a.dtype.itemsize == 2 and a.dtype.kind not in "iub" else a for a in arrays] if narrow else arrays
+        with np.errstate(all="ignore"):
+            return np.asarray(word.numpy(*wide)).astype(out[1].numpy)
+
+    return reference
+
+
+def _half_where_equal(ct: Value, x: Value, y: Value, pick_x: Value) -> tuple[Value, Value]:
+    """Gradient of maximum and minimum: to the one picked, half to each at a tie."""
+    zero, half = lit(0, ct), ct * lit(0.5, ct)
+    tie = equal(x, y)
+    gx = where(tie, half, where(pick_x, ct, zero))
+    gy = where(tie, half, where(pick_x, zero, ct))
+    return gx, gy
+
+
+def _vjp_pow(ct: Value, out: Value, inputs: tuple[Value, ...]) -> tuple[Value, ...]:
+    """d x^y/dx = y x^(y-1), 0 where y = 0; d x^y/dy = x^y log x, 0 where x = 0 and y >= 0."""
+    x, y = inputs
+    zero, one = lit(0, ct), lit(1, ct)
+    gx = where(equal(y, zero), zero, ct * y * power(x, y - one))
+    quiet = logical_and(equal(x, zero), greater_equal(y, zero))
+    gy = where(quiet, zero, ct * out * log(where(quiet, one, x)))
+    return gx, gy
+
+
+def _vjp_abs(ct: Value, out: Value, inputs: tuple[Value, ...]) -> tuple[Value, ...]:
+    return (ct * sign(inputs[0]),)
+
+
+_TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
+
+_VJP: dict[str, Any] = {
+    "neg": lambda ct, out, i: (negative(ct),),
+    "abs": _vjp_abs,
+    "sign": lambda ct, out, i: (None,),
+    "floor": lambda ct, out, i: (None,),
+    "ceil": lambda ct, out, i: (None,),
+    "trunc": lambda ct, out, i: (None,),
+    "round": lambda ct, out, i: (None,),
+    "sqrt": lambda ct, out, i: (ct * lit(0.5, ct) / out,),
+    "exp": lambda ct, out, i: (ct * out,),
+    "expm1": lambda ct, out, i: (ct * (out + lit(1, ct)),),
+    "log": lambda ct, out, i: (ct / i[0],),
+    "log1p": lambda ct, out, i: (ct / (i[0] + lit(1, ct)),),
+    "sin": lambda ct, out, i: (ct * cos(i[0]),),
+    "cos": lambda ct, out, i: (negative(ct * sin(i[0])),),
+    "tanh": lambda ct, out, i: (ct * (lit(1, ct) - out * out),),
+    "erf": lambda ct, out, i: (ct * lit(_TWO_OVER_SQRT_PI, ct) * exp(negative(i[0] * i[0])),),
+    "atan": lambda ct, out, i: (ct / (lit(1, ct) + i[0] * i[0]),),
+    "add": lambda ct, out, i: (ct, ct),
+    "sub": lambda ct, out, i: (ct, negative(ct)),
+    "mul": lambda ct, out, i: (ct * i[1], ct * i[0]),
+    "div": lambda ct, out, i: (ct / i[1], negative(ct * out / i[1])),
+    "floordiv": lambda ct, out, i: (None, None),
+    "mod": lambda ct, out, i: (ct, negative(ct * floor_divide(i[0], i[1]))),
+    "pow": _vjp_pow,
+    "maximum": lambda ct, out, i: _half_where_equal(ct, i[0], i[1], greater(i[0], i[1])),
+    "minimum": lambda ct, out, i: _half_where_equal(ct, i[0], i[1], less(i[0], i[1])),
+    "where": lambda ct, out, i: (None, where(i[0], ct, lit(0, ct)), where(i[0], lit(0, ct), ct)),
+    "fma": lambda ct, out, i: (ct * i[1], ct * i[0], ct),
+}
+
+OPS: dict[str, Op] = {w.name: Op(w.name, "scalar", _infer(w), _reference(w), _VJP.get(w.name)) for w in WORDS.values()}
+
+
+def _infer_cast(inputs: tuple[Node, ...], dtype: DType) -> tuple[Shape, DType]:
+    return inputs[0].shape, dtype
+
+
+def _reference_cast(arrays: Any, dtype: DType, out: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return np.asarray(arrays[0]).astype(dtype.numpy)
+
+
+CAST = Op("cast", "scalar", _infer_cast, _reference_cast,
+          lambda ct, out, inputs, dtype: (astype(ct, inputs[0].dtype) if inputs[0].dtype.is_float else None,), ("dtype",))
+
+
+# ---- operands ----------------------------------------------------------------------------------------------------------
+
+
+def lit(value: bool | int | float, like: Value) -> Any:
+    """A constant of the program with the dtype of `like`, stretched to its shape."""
+    return broadcast_to(Value(const(value, like.dtype)), like.shape)
+
+
+def _operand(x: Any, other: Value) -> Any:
+    """A number beside a tensor becomes a 0-d value of the handle's own kind (see Value.number)."""
+    if isinstance(x, Value):
+        return x
+    if is_number(x):
+        return other.handle(other.handle.number(x, number_dtype(x, other.dtype)))
+    raise DTypeError(f"{type(x).__name__} {x!r} is neither a number nor a tensor; make it one with rn.tensor(...)")
+
+
+def operands(op: str, *xs: Any) -> tuple[Any, ...]:
+    """The arguments of a pointwise op with one dtype and one shape."""
+    like = next((x for x in xs if isinstance(x, Value)), None)
+    if like is None:
+        raise DTypeError(f"{op}: at least one argument must be a tensor, got {', '.join(type(x).__name__ for x in xs)}")
+    values = [_operand(x, like) for x in xs]
+    dtype = values[0].dtype
+    for v in values[1:]:
+        dtype = dt.promote(dtype, v.dtype)
+    shape = values[0].shape
+    if any(v.shape != shape for v in values):
+        shape = sh.broadcast(op, *(v.shape for v in values))
+    return tuple(broadcast_to(astype(v, dtype), shape) for v in values)
+
+
+@method()
+def astype(x: Any, dtype: Any) -> Any:
+    """Convert to another dtype: floats round to nearest even, floats to ints cut towards zero, anything to bool is `!= 0`.
+
+    x        any shape
+    returns  shape of x, the given dtype
+    raises   DTypeError for an unknown dtype
+    source   array API standard, astype
+    """
+    wanted = dt.dtype(dtype)
+    return x if x.dtype is wanted else apply(CAST, (x,), (wanted,))
+
+
+def _unary(word: str, x: Any, floats_only: bool = False) -> Any:
+    if not isinstance(x, Value):
+        raise DTypeError(f"{word}: takes a tensor, got {type(x).__name__}; make it one with rn.tensor(...)")
+    if floats_only and not x.dtype.is_float:
+        x = astype(x, dt.float32)
+    return apply(OPS[word], (x,))
+
+
+def _binary(word: str, x: Any, y: Any) -> Any:
+    return apply(OPS[word], operands(word, x, y))
+
+
+# ---- functions ---------------------------------------------------------------------------------------------------------
+
+
+def _function(name: str, word: str, sentence: str, formula: str, source: str, arity: int, floats: bool, names: tuple[str, ...]):
+    """A public pointwise function with its docstring, also made a method of Value under `names`."""
+    takes = "a tensor" if arity == 1 else "tensors or numbers that broadcast together"
+    if arity == 1:
+        def function(x: Any) -> Any:
+            return _unary(word, x, floats)
+    else:
+        def function(x: Any, y: Any) -> Any:
+            return _binary(word, x, y)
+    function.__name__ = function.__qualname__ = name
+    result = "bool" if WORDS[word].result == "bool" else "the promoted dtype"
+    function.__doc__ = f"""{sentence}
+
+    {formula}
+
+    {'x       ' if arity == 1 else 'x, y    '} {takes}
+    returns  the broadcast shape, {result}
+    raises   DTypeError for other dtypes than {_kinds(WORDS[word])}; ShapeError when shapes do not broadcast
+    source   {source}
+    """
+    return method(*names)(function) if names else function
+
+
+_API = "array API standard"
+negative = _function("negative", "neg", "Change the sign of each element.", "y = -x", _API, 1, False, ("__neg__", "negative"))
+absolute = _function("abs", "abs", "Drop the sign of each element.", "y = |x|", _API, 1, False, ("__abs__", "abs"))
+sign = _function("sign", "sign", "The sign of each element: -1, 0 or 1; NaN stays NaN.", "y = x / |x|, 0 at 0", _API, 1, False, ("sign",))
+floor = _function("floor", "floor", "Round each element down.", "y = max integer <= x", _API, 1, True, ("floor",))
+ceil = _function("ceil", "ceil", "Round each element up.", "y = min integer >= x", _API, 1, True, ("ceil",))
+trunc = _function("trunc", "trunc", "Cut each element towards zero.", "y = sign(x) floor(|x|)", _API, 1, True, ("trunc",))
+round_ = _function("round", "round", "Round each element to the nearest integer, halves to even.", "y = rint(x)", _API, 1, True, ("round",))
+sqrt = _function("sqrt", "sqrt", "Square root of each element.", "y = x^(1/2)", _API, 1, True, ("sqrt",))
+exp = _function("exp", "exp", "Exponential of each element.", "y = e^x", _API, 1, True, ("exp",))
+expm1 = _function("expm1", "expm1", "Exponential minus one, exact near 0.", "y = e^x - 1", _API, 1, True, ("expm1",))
+log = _function("log", "log", "Natural logarithm of each element.", "y = ln x", _API, 1, True, ("log",))
+log1p = _function("log1p", "log1p", "Logarithm of one plus x, exact near 0.", "y = ln(1 + x)", _API, 1, True, ("log1p",))
+sin = _function("sin", "sin", "Sine of each element, in radians.", "y = sin x", _API, 1, True, ("sin",))
+cos = _function("cos", "cos", "Cosine of each element, in radians.", "y = cos x", _API, 1, True, ("cos",))
+tanh = _function("tanh", "tanh", "Hyperbolic tangent of each element.", "y = (e^2x - 1) / (e^2x + 1)", _API, 1, True, ("tanh",))
+erf = _function("erf", "erf", "Error function of each element.", "y = 2/sqrt(pi) integral_0^x e^(-t^2) dt", "definition", 1, True, ("erf",))
+atan = _function("atan", "atan", "Inverse tangent of each element, in radians.", "y = arctan x", _API, 1, True, ("atan",))
+add = _function("add", "add", "Add two tensors.", "z = x + y", _API, 2, False, ("__add__", "add"))
+subtract = _function("subtract", "sub", "Subtract the second tensor from the first.", "z = x - y", _API, 2, False, ("__sub__", "subtract"))
+multiply = _function("multiply", "mul", "Multiply two tensors element by element.", "z = x y", _API, 2, False, ("__mul__", "multiply"))
+floor_divide = _function("floor_divide", "floordiv", "Divide and round down.", "z = floor(x / y)", _API, 2, False, ("__floordiv__", "floor_divide"))
+remainder = _function("remainder", "mod", "What is left after floor division; it has the sign of the divisor.", "z = x - y floor(x / y)", _API, 2, False, ("__mod__", "remainder"))
+power = _function("pow", "pow", "Raise the first tensor to the power of the second.", "z = x^y", _API, 2, False, ("__pow__", "pow"))
+maximum = _function("maximum", "maximum", "The larger of two elements; NaN if either is; the gradient is split in halves at ties.", "z = max(x, y)", _API, 2, False, ("maximum",))
+minimum = _function("minimum", "minimum", "The smaller of two elements; NaN if either is; the gradient is split in halves at ties.", "z = min(x, y)", _API, 2, False, ("minimum",))
+less = _function("less", "lt", "Whether x is smaller than y.", "z = x < y", _API, 2, False, ("__lt__", "less"))
+less_equal = _function("less_equal", "le", "Whether x is at most y.", "z = x <= y", _API, 2, False, ("__le__", "less_equal"))
+equal = _function("equal", "eq", "Whether two elements are equal.", "z = (x == y)", _API, 2, False, ("__eq__", "equal"))
+not_equal = _function("not_equal", "ne", "Whether two elements differ.", "z = (x != y)", _API, 2, False, ("__ne__", "not_equal"))
+bitwise_and = _function("bitwise_and", "and", "And of the bits of two elements; of bools the logical and.", "z = x & y", _API, 2, False, ("__and__", "__rand__", "bitwise_and"))
+bitwise_or = _function("bitwise_or", "or", "Or of the bits of two elements; of bools the logical or.", "z = x | y", _API, 2, False, ("__or__", "__ror__", "bitwise_or"))
+bitwise_xor = _function("bitwise_xor", "xor", "Exclusive or of the bits of two elements.", "z = x ^ y", _API, 2, False, ("__xor__", "__rxor__", "bitwise_xor"))
+bitwise_invert = _function("bitwise_invert", "not", "Invert the bits of each element; of bools the logical not.", "y = ~x", _API, 1, False, ("__invert__", "bitwise_invert"))
+bitwise_left_shift = _function("bitwise_left_shift", "shl", "Shift bits to the left.", "z = x 2^y", _API, 2, False, ("__lshift__",))
+bitwise_right_shift = _function("bitwise_right_shift", "shr", "Shift bits to the right.", "z = floor(x / 2^y)", _API, 2, False, ("__rshift__",))
+
+
+@method("__gt__", "greater")
+def greater(x: Any, y: Any) -> Any:
+    """Whether x is larger than y.
+
+    z = x > y
+
+    x, y     tensors or numbers that broadcast together
+    returns  the broadcast shape, bool
+    raises   ShapeError when shapes do not broadcast
+    source   array API standard
+    """
+    a, b = operands("greater", x, y)
+    return apply(OPS["lt"], (b, a))
+
+
+@method("__ge__", "greater_equal")
+def greater_equal(x: Any, y: Any) -> Any:
+    """Whether x is at least y.
+
+    z = x >= y
+
+    x, y     tensors or numbers that broadcast together
+    returns  the broadcast shape, bool
+    raises   ShapeError when shapes do not broadcast
+    source   array API standard
+    """
+    a, b = operands("greater_equal", x, y)
+    return apply(OPS["le"], (b, a))
+
+
+@method("__truediv__", "divide")
+def divide(x: Any, y: Any) -> Any:
+    """Divide the first tensor by the second; integers are divided as float32.
+
+    z = x / y
+
+    x, y     tensors or numbers that broadcast together
+    returns  the broadcast shape, a float dtype
+    raises   ShapeError when shapes do not broadcast
+    source   array API standard
+    """
+    a, b = operands("divide", x, y)
+    if not a.dtype.is_float:
+        a, b = astype(a, dt.float32), astype(b, dt.float32)
+    return apply(OPS["div"], (a, b))
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """Choose between two tensors; the branch not taken sends no gradient, NaN included.
+
+    z = x where condition, else y
+
+    condition  bool
+    x, y       tensors or numbers; all broadcast together
+    returns    the broadcast shape, the promoted dtype of x and y
+    raises     DTypeError unless condition is bool
+    source     array API standard, where
+    """
+    like = x if isinstance(x, Value) else y if isinstance(y, Value) else Value(const(0.0, dt.float32))
+    a, b = operands("where", _operand(x, like), _operand(y, like))
+    shape = sh.broadcast("where", condition.shape, a.shape)
+    return apply(OPS["where"], (broadcast_to(condition, shape), broadcast_to(a, shape), broadcast_to(b, shape)))
+
+
+def logical_and(x: Any, y: Any) -> Any:
+    """Whether both are true (non-zero).
+
+    z = x and y
+
+    x, y     tensors that broadcast together
+    returns  the broadcast shape, bool
+    raises   ShapeError when shapes do not broadcast
+    source   array API standard
+    """
+    return bitwise_and(astype(x, dt.bool_), astype(y, dt.bool_))
+
+
+def logical_or(x: Any, y: Any) -> Any:
+    """Whether at least one is true (non-zero).
+
+    z = x or y
+
+    x, y     tensors that broadcast together
+    returns  the broadcast shape, bool
+    raises   ShapeError when shapes do not broadcast
+    source   array API standard
+    """
+    return bitwise_or(astype(x, dt.bool_), astype(y, dt.bool_))
+
+
+def logical_not(x: Any) -> Any:
+    """Whether an element is false (zero).
+
+    y = not x
+
+    x        a tensor
+    returns  shape of x, bool
+    raises   nothing
+    source   array API standard
+    """
+    return bitwise_invert(astype(x, dt.bool_))
+
+
+def isnan(x: Any) -> Any:
+    """Whether an element is not a number.
+
+    y = (x != x)
+
+    x        a tensor
+    returns  shape of x, bool
+    raises   nothing
+    source   array API standard
+    """
+    return not_equal(x, x)
+
+
+def isfinite(x: Any) -> Any:
+    """Whether an element is neither NaN nor infinite.
+
+    y = (x - x == 0)
+
+    x        a tensor
+    returns  shape of x, bool
+    raises   nothing
+    source   array API standard
+    """
+    difference = subtract(x, x)
+    return equal(difference, lit(0, difference))
+
+
+@method()
+def clip(x: Any, min: Any = None, max: Any = None) -> Any:
+    """Keep elements between two bounds; at a bound given as a number the gradient is 0.
+
+    y = min if x <= min, max if x >= max, else x;   NaN stays NaN
+
+    x         any shape
+    min, max  numbers, or tensors that broadcast with x; None: no bound
+    returns   the broadcast shape, dtype of x
+    raises    ArgumentError when a number bound min is above max
+    source    array API standard, clip
+    """
+    if is_number(min) and is_number(max) and min > max:
+        raise ArgumentError(f"clip: min {min} is above max {max}")
+    if min is not None:
+        x = where(less_equal(x, min), min, x) if is_number(min) else maximum(x, min)
+    if max is not None:
+        x = where(greater_equal(x, max), max, x) if is_number(max) else minimum(x, max)
+    return x
+
+
+def _reflected(function: Any):
+    def reflected(x: Any, y: Any) -> Any:
+        return function(_operand(y, x), x)
+
+    return reflected
+
+
+for _name, _target in (("__radd__", add), ("__rsub__", subtract), ("__rmul__", multiply), ("__rtruediv__", divide),
+                       ("__rpow__", power), ("__rfloordiv__", floor_divide), ("__rmod__", remainder)):
+    method(_name)(_reflected(_target))
+# `==` compares elements, so identity has to stand in for hashing.
+method("__hash__")(lambda x: id(x))

@@ -1,0 +1,181 @@
+"""Value: a handle on a node. Gradient rules and compositions are written in terms of it; Tensor is a Value with data."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from renaissance.errors import DTypeError, ShapeError
+from renaissance.ir import dtype as dt
+from renaissance.ir.dtype import DType
+from renaissance.ir.node import Node, Op, Shape, node, unique
+
+
+class Value:
+    """A handle on an immutable node. Arithmetic methods are added by the op files through `method`."""
+
+    __slots__ = ("_node",)
+    handle: type[Value]
+
+    def __init__(self, n: Node):
+        self._node = n
+
+    @property
+    def node(self) -> Node:
+        return self._node
+
+    @property
+    def shape(self) -> Shape:
+        return self.node.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.node.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.node.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        total = 1
+        for n in self.node.shape:
+            total *= n
+        return total
+
+    @classmethod
+    def number(cls, value: bool | int | float, dtype: DType) -> Node:
+        """The 0-d node of a Python number met beside a value of this class: here a constant of the program."""
+        return const(value, dtype)
+
+
+Value.handle = Value
+
+
+class _GradMode(threading.local):
+    enabled = True
+
+
+_grad_mode = _GradMode()
+
+
+@contextmanager
+def no_grad() -> Iterator[None]:
+    """Inside, results carry no gradient: operations see their inputs through stop_gradient.
+
+    shapes  unchanged
+    source  definition
+    """
+    before, _grad_mode.enabled = _grad_mode.enabled, False
+    try:
+        yield
+    finally:
+        _grad_mode.enabled = before
+
+
+def grad_enabled() -> bool:
+    return _grad_mode.enabled
+
+
+# ---- leaves ------------------------------------------------------------------------------------------------------------
+
+
+def _no_infer(inputs: tuple[Node, ...], *attrs: Any) -> tuple[Shape, DType]:
+    raise ShapeError("leaves are made by `unique`, which is told their shape and dtype")
+
+
+def _infer_const(inputs: tuple[Node, ...], value: bytes, dtype: DType) -> tuple[Shape, DType]:
+    return (), dtype
+
+
+def _infer_iota(inputs: tuple[Node, ...], n: int, dtype: DType) -> tuple[Shape, DType]:
+    return (n,), dtype
+
+
+def _infer_same(inputs: tuple[Node, ...], *attrs: Any) -> tuple[Shape, DType]:
+    return inputs[0].shape, inputs[0].dtype
+
+
+LEAF = Op("leaf", "leaf", _no_infer)
+SCALAR = Op("scalar", "leaf", _no_infer)
+CONST = Op("const", "leaf", _infer_const, lambda arrays, value, dtype, out: np.frombuffer(value, dtype.numpy)[0],
+           attrs=("value", "dtype"))
+IOTA = Op("iota", "leaf", _infer_iota, lambda arrays, n, dtype, out: np.arange(n).astype(dtype.numpy), attrs=("n", "dtype"))
+STOP_GRADIENT = Op("stop_gradient", "identity", _infer_same, lambda arrays, out: arrays[0])
+VARIABLE = Op("variable", "identity", _infer_same, lambda arrays, out: arrays[0], vjp=lambda ct, out, inputs: (None,))
+WITH_GRADIENT = Op("with_gradient", "identity", _infer_same, lambda arrays, rule, out: arrays[0],
+                   vjp=lambda ct, out, inputs, rule: (None, *rule(ct, out, inputs[1:])), attrs=("rule",))
+
+
+def const(value: bool | int | float, dtype: DType) -> Node:
+    """The 0-d constant `value`, rounded to dtype; equal bits are one node (so 0.0 and -0.0 differ)."""
+    return node(CONST, (), (np.asarray(value).astype(dtype.numpy).tobytes(), dtype))
+
+
+def variable(n: Node) -> Node:
+    """Mark `n` as something gradients are asked for; every call gives a new mark."""
+    marked = unique(VARIABLE, n.shape, n.dtype, (), (n,))
+    marked.needs_grad = True
+    return marked
+
+
+# ---- making values -----------------------------------------------------------------------------------------------------
+
+Number = bool | int | float | np.number | np.bool_
+_NUMBERS = (bool, int, float, np.number, np.bool_)
+
+
+def is_number(x: object) -> bool:
+    return isinstance(x, _NUMBERS)
+
+
+def apply(op: Op, values: tuple[Value, ...], attrs: tuple[Hashable, ...] = ()) -> Any:
+    """The value of `op` on `values`, as a Tensor if any of them is one."""
+    handle = Value
+    nodes = []
+    enabled = _grad_mode.enabled
+    for v in values:
+        n = v.node
+        if not enabled and n.needs_grad:
+            n = node(STOP_GRADIENT, (n,))
+        nodes.append(n)
+        if v.handle is not Value:
+            handle = v.handle
+    return handle(node(op, tuple(nodes), attrs))
+
+
+def number_dtype(value: Any, other: DType) -> DType:
+    """The dtype a Python number takes beside a tensor of dtype `other`: numbers are weak.
+
+    A bool or an int takes the tensor's dtype (int beside bool: int64), a float the tensor's float dtype (beside integers: float32).
+    """
+    if isinstance(value, (np.number, np.bool_)):
+        return dt.promote(dt.dtype(value.dtype), other)
+    if isinstance(value, bool):
+        return other
+    if isinstance(value, int):
+        return dt.int64 if other is dt.bool_ else other
+    if isinstance(value, float):
+        return other if other.is_float else dt.float32
+    raise DTypeError(f"{value!r} of type {type(value).__name__} is neither a number nor a tensor")
+
+
+def with_gradient(out: Value, inputs: tuple[Value, ...], rule: Any) -> Any:
+    """`out` unchanged, but its gradient goes to `inputs` by rule(ct, out, inputs) instead of through what computed it."""
+    return apply(WITH_GRADIENT, (out, *inputs), (rule,))
+
+
+def method(*names: str):
+    """Decorator: make a function of a value a method of Value under the given names (its own name if none)."""
+
+    def add(function: Any) -> Any:
+        for name in names or (function.__name__,):
+            setattr(Value, name, function)
+        return function
+
+    return add
