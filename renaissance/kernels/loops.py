@@ -110,7 +110,7 @@ class Statement:
 class Loop:
     """`for index in range(lo, hi, step)` with carried values; `results` are the carried values after the last turn.
 
-    `next(values)` at the end of the body gives the carried values of the next turn. The bound is tested before the first turn, and
+    `next(values)` at the end of the body gives the carried values of the next turn. The bound is tested before the first turn;
     `step` is positive.
     """
 
@@ -186,7 +186,7 @@ class Builder:
         self._constants: dict[tuple[Type, int | tuple[int, ...]], Value] = {}
         self.params = {n: self._new(t) for n, t in params}
 
-    # ---- values -----------------------------------------------------------------------------------------------------------------
+    # ---- values ----------------------------------------------------------------------------------------------------------------
 
     def param(self, name: str) -> Value:
         return self.params[name]
@@ -219,7 +219,7 @@ class Builder:
         """0, 1, 2, ... in the lanes."""
         return self.const(type, tuple(range(type.lanes))) if type.lanes > 1 else self.const(type, 0)
 
-    # ---- arithmetic -------------------------------------------------------------------------------------------------------------
+    # ---- arithmetic ------------------------------------------------------------------------------------------------------------
 
     def add(self, x: Operand, y: Operand) -> Value:
         return self._binary("add", x, y)
@@ -303,7 +303,7 @@ class Builder:
         self._need(a.type.kind in _ARITHMETIC and a.type == b.type == c.type, "fma", a, b, c)
         return self._emit("fma", (a, b, c), None, a.type)
 
-    # ---- comparison, selection, conversion --------------------------------------------------------------------------------------
+    # ---- comparison, selection, conversion -------------------------------------------------------------------------------------
 
     def cmp(self, predicate: str, x: Operand, y: Operand) -> Value:
         """'lt' 'le' 'eq' 'ne' 'gt' 'ge' (a NaN makes all false but 'ne'), and 'ult' 'ule' on integers taken as unsigned."""
@@ -347,7 +347,7 @@ class Builder:
         self._need(total == type.bits * type.lanes and "ptr" not in (value.type.kind, type.kind), f"bitcast to {type!r}", value)
         return value if type == value.type else self._emit("bitcast", (value,), None, type)
 
-    # ---- memory -----------------------------------------------------------------------------------------------------------------
+    # ---- memory ----------------------------------------------------------------------------------------------------------------
 
     def offset(self, ptr: Value, bytes: Value | int) -> Value:
         """The address `bytes` (i64) further on."""
@@ -359,7 +359,7 @@ class Builder:
         return self._emit("offset", (ptr, bytes), None, PTR)
 
     def load(self, ptr: Value, type: Type, align: int | None = None, mask: Value | None = None) -> Value:
-        """`type` from memory; lanes that the mask switches off read nothing and are 0. align in bytes, the item's size if None."""
+        """`type` from memory; lanes that the mask switches off read nothing and are 0. align: bytes, the item's size if None."""
         self._memory("load", ptr, type, mask)
         args = (ptr,) if mask is None else (ptr, mask)
         return self._emit("load", args, align or type.size, type)
@@ -394,7 +394,7 @@ class Builder:
         self._need(ptr.type == PTR and value.type == I64, "atomic_flag", ptr, value)
         self._emit("atomic_flag", (ptr, value), None, None)
 
-    # ---- lanes ------------------------------------------------------------------------------------------------------------------
+    # ---- lanes -----------------------------------------------------------------------------------------------------------------
 
     def lane_mask(self, n: Value | int, lanes: int) -> Value:
         """The first n lanes true; n (i64) may be negative or more than `lanes`."""
@@ -427,7 +427,7 @@ class Builder:
         self._need(acc.type.kind == "f32" and a.type == b.type == pairs and acc.type.lanes in (4, 8, 16), "dot_bf16", acc, a, b)
         return self._emit("dot_bf16", (acc, a, b), None, acc.type)
 
-    # ---- control ----------------------------------------------------------------------------------------------------------------
+    # ---- control ---------------------------------------------------------------------------------------------------------------
 
     @contextmanager
     def loop(self, lo: Value | int, hi: Value | int, step: Value | int = 1, carried: Sequence[Value] = ()) -> Iterator[Loop]:
@@ -467,7 +467,7 @@ class Builder:
         self._need(value.type == self.result and self._block is self.body, "ret", value)
         self.returned = value
 
-    # ---- recording --------------------------------------------------------------------------------------------------------------
+    # ---- recording -------------------------------------------------------------------------------------------------------------
 
     def _new(self, type: Type) -> Value:
         self._count += 1

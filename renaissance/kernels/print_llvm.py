@@ -1,6 +1,6 @@
 """Prints a loop program as LLVM IR text: one line or a few for each operation, no flags that would let LLVM change a number.
 
-The text is made directly because `llvmlite.ir` has neither bfloat nor opaque-pointer intrinsics, and because it is the faster way.
+The text is made directly because `llvmlite.ir` has neither bfloat nor opaque-pointer intrinsics, and it is faster.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _FunctionPrinter:
         self.lines.append("  ret void" if f.returned is None else f"  ret {self.typed(f.returned)}")
         return f"define {linkage}{result} @{f.name}({params}) {attributes} {{\nentry:\n" + "\n".join(self.lines) + "\n}\n"
 
-    # ---- operands ---------------------------------------------------------------------------------------------------------------
+    # ---- operands --------------------------------------------------------------------------------------------------------------
 
     def ref(self, value: Value) -> str:
         if value.bits is None:
@@ -95,7 +95,7 @@ class _FunctionPrinter:
         self.declarations.setdefault(name, f"declare {result} @{name}({params})")
         return f"call {result} @{name}"
 
-    # ---- control ----------------------------------------------------------------------------------------------------------------
+    # ---- control ---------------------------------------------------------------------------------------------------------------
 
     def nodes(self, nodes: list[Node]) -> None:
         for node in nodes:
@@ -150,7 +150,7 @@ class _FunctionPrinter:
         else:
             self.define(s, f"call {type_name(s.result.type)} @{s.attr}({self.args(*s.args)})")
 
-    # ---- arithmetic -------------------------------------------------------------------------------------------------------------
+    # ---- arithmetic ------------------------------------------------------------------------------------------------------------
 
     def binary(self, s: Statement) -> None:
         x, y = s.args
@@ -196,14 +196,14 @@ class _FunctionPrinter:
 
     def op_dot_bf16(self, s: Statement) -> None:
         if not self.target.bf16_dot:
-            raise KernelError(f"{self.function.name}: dot_bf16 needs a Target with a bfloat16 dot product, this is {self.target.isa}")
+            raise KernelError(f"{self.function.name}: dot_bf16 needs a Target with bfloat16 dot products, this is {self.target.isa}")
         acc, a, _ = s.args
         result = type_name(acc.type)
         call = self.intrinsic(f"llvm.x86.avx512bf16.dpbf16ps.{_DOT[acc.type.lanes]}", result, ", ".join(map(type_name, (
             acc.type, a.type, a.type))))
         self.define(s, f"{call}({self.args(*s.args)})")
 
-    # ---- comparison, selection, conversion --------------------------------------------------------------------------------------
+    # ---- comparison, selection, conversion -------------------------------------------------------------------------------------
 
     def op_cmp(self, s: Statement) -> None:
         x, y = s.args
@@ -290,7 +290,7 @@ class _FunctionPrinter:
         low = self.temporary(f"trunc {word} {high} to {half}")
         self.define(s, f"bitcast {half} {low} to {type_name(to)}")
 
-    # ---- memory -----------------------------------------------------------------------------------------------------------------
+    # ---- memory ----------------------------------------------------------------------------------------------------------------
 
     def op_offset(self, s: Statement) -> None:
         ptr, count = s.args
@@ -348,7 +348,7 @@ class _FunctionPrinter:
         ptr, value = s.args
         self.temporary(f"cmpxchg {self.typed(ptr)}, i64 0, {self.typed(value)} seq_cst seq_cst")
 
-    # ---- lanes ------------------------------------------------------------------------------------------------------------------
+    # ---- lanes -----------------------------------------------------------------------------------------------------------------
 
     def op_splat(self, s: Statement) -> None:
         type = s.result.type  # type: ignore[union-attr]
@@ -420,7 +420,7 @@ def _double_bits(value: float) -> int:
 
 
 def _single_as_double(bits: int) -> int:
-    """The bits of the double equal to a single given by bits; a NaN keeps its payload and its signalling bit (LLVM's hex form)."""
+    """The bits of the double equal to a single given by bits; a NaN keeps its payload (LLVM's hex form)."""
     if bits & 0x7F800000 == 0x7F800000:
         return (bits >> 31) << 63 | 0x7FF << 52 | (bits & 0x7FFFFF) << 29
     return _double_bits(struct.unpack("<f", struct.pack("<I", bits))[0])

@@ -40,8 +40,8 @@ class Code:
         self.engine.finalize_object()
 
     def call(self, name: str, args: int, chunk: int = 0, scratch: int = 0) -> None:
-        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(self.engine.get_function_address(name))
-        function(args, chunk, scratch)
+        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+        prototype(self.engine.get_function_address(name))(args, chunk, scratch)
 
     def assembly(self) -> str:
         return self.machine.emit_assembly(self.optimized)
