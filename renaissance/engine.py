@@ -1,0 +1,208 @@
+"""The engine: from pending nodes to numbers. It finds or makes the plan for a graph, binds memory, and runs it.
+
+Every run, compiled or not, goes through `Program`. A program is found by the structure of its graph: ops, attributes, shapes and
+dtypes; never by the data of its leaves or the values of its run-time scalars.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from renaissance.compile.pipeline import compile_graph
+from renaissance.config import settings
+from renaissance.errors import ArgumentError, GradientError
+from renaissance.ir import shape as sh
+from renaissance.ir.graph import Graph
+from renaissance.ir.node import Node, forget_history, unique
+from renaissance.ir.target import Target
+from renaissance.kernels.host import detect
+from renaissance.ops.value import LEAF, SCALAR
+from renaissance.runtime.link import link
+from renaissance.runtime.plan_cache import load_plan, store_plan
+from renaissance.runtime.reference import ReferenceExecutable
+from renaissance.runtime.storage import Storage
+
+lock = threading.RLock()
+_executor: ContextVar[str] = ContextVar("executor", default="cpu")
+
+
+class Region:
+    """The bytes of a dense row-major array inside a storage."""
+
+    __slots__ = ("storage", "offset", "address")
+
+    def __init__(self, storage: Storage, offset: int = 0):
+        self.storage = storage
+        self.offset = offset
+        self.address = storage.address + offset
+
+
+class Stale:
+    """The data of a leaf whose bytes have been overwritten: graphs that still reach it cannot be computed any more."""
+
+
+STALE = Stale()
+
+
+def new_region(n: Node) -> Region:
+    """Fresh memory for the value of a node."""
+    return Region(Storage(max(1, sh.size(n.shape) * n.dtype.size)))
+
+
+def leaf(n: Node, region: Region) -> Node:
+    """A new leaf of the shape and dtype of `n` that holds the bytes of `region`."""
+    made = unique(LEAF, n.shape, n.dtype)
+    made.data = region
+    return made
+
+
+def scalar(value: int | float, dtype: Any) -> Node:
+    """A run-time scalar: its value is bound when a plan runs and is no part of the plan."""
+    made = unique(SCALAR, (), dtype)
+    made.data = value
+    return made
+
+
+@contextmanager
+def executor(name: str) -> Iterator[None]:
+    """Inside, graphs run on 'cpu' (compiled kernels) or 'reference' (NumPy, node by node).
+
+    raises  ArgumentError for another name
+    source  definition
+    """
+    if name not in ("cpu", "reference"):
+        raise ArgumentError(f"executor: {name!r} is not supported; choose 'cpu' or 'reference'")
+    token = _executor.set(name)
+    try:
+        yield
+    finally:
+        _executor.reset(token)
+
+
+class Program:
+    """A graph that can be run: what it needs is given by address and value."""
+
+    def __init__(self, graph: Graph, key: tuple[Any, ...], on: str):
+        self.output_sizes = [max(1, sh.size(n.shape) * n.dtype.size) for n in graph.outputs]
+        self.plan = None
+        if on == "reference":
+            self.executable: Any = ReferenceExecutable(graph)
+        else:
+            target, threads = host_target(), settings().threads
+            text = hashlib.sha256(repr((key, target)).encode()).hexdigest()
+            self.plan = load_plan(text)
+            if self.plan is None:
+                self.plan = compile_graph(graph, target)
+                store_plan(text, self.plan)
+            self.executable = link(self.plan, target, threads)
+
+    def run(self, inputs: Sequence[int], scalars: Sequence[int | float]) -> list[Region]:
+        """Run once; the outputs are in fresh memory, assigned leaves are changed in place."""
+        regions = [Region(Storage(size)) for size in self.output_sizes]
+        self.executable.run(inputs, [r.address for r in regions], scalars)
+        return regions
+
+
+_programs: dict[tuple[Any, ...], Program] = {}
+_target: Target | None = None
+
+
+def host_target() -> Target:
+    """The Target of this process: the machine's, narrowed by the settings."""
+    global _target
+    if _target is None:
+        _target = detect()
+        if settings().target != "native":
+            _target = _target.restricted(settings().target)
+    return _target
+
+
+class Linear:
+    """A graph written down in a canonical order: its leaves, its scalars, and a key that equal structures share."""
+
+    __slots__ = ("leaves", "scalars", "key", "reads")
+
+    def __init__(self, outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]], watched: set[Node]):
+        self.leaves: list[Node] = []
+        self.scalars: list[Node] = []
+        number: dict[Node, int] = {}
+        self.reads: set[Node] = set()  # nodes that depend on a watched leaf
+        rows: list[Any] = []
+        for root in (*outputs, *(v for _, v in assigns), *(leaf for leaf, _ in assigns)):
+            self._walk(root, number, rows, watched)
+        self.key = (tuple(rows), tuple(number[n] for n in outputs), tuple((number[a], number[v]) for a, v in assigns))
+
+    def _walk(self, root: Node, number: dict[Node, int], rows: list[Any], watched: set[Node]) -> None:
+        stack = [root]
+        while stack:
+            n = stack[-1]
+            if n in number:
+                stack.pop()
+                continue
+            if n.data is not None:
+                stack.pop()
+                self._leaf(n, number, rows)
+                if n in watched:
+                    self.reads.add(n)
+                continue
+            pending = [i for i in n.inputs if i not in number]
+            if pending:
+                stack.extend(reversed(pending))
+                continue
+            stack.pop()
+            if watched and not self.reads.isdisjoint(n.inputs):
+                self.reads.add(n)
+            if n.op.kind == "identity":
+                number[n] = number[n.inputs[0]]
+                continue
+            if n.op is LEAF or n.op is SCALAR:
+                raise GradientError("a tensor leaked out of a compiled function and has no value here; return it from the function")
+            number[n] = len(rows)
+            rows.append((n.op.name, n.attrs, tuple([number[i] for i in n.inputs])))
+
+    def _leaf(self, n: Node, number: dict[Node, int], rows: list[Any]) -> None:
+        if n.data is STALE:
+            raise GradientError("this tensor depends on values that were overwritten (by optimizer.step() or an in-place write) before it "
+                                "was read; read it earlier, or run the forward pass again")
+        number[n] = len(rows)
+        if n.op is SCALAR:
+            self.scalars.append(n)
+            rows.append(("scalar", n.dtype))
+        else:
+            self.leaves.append(n)
+            rows.append(("leaf", n.shape, n.dtype))
+
+
+def program(linear: Linear, outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]]) -> Program:
+    """The program of a graph: the one made before for the same structure, else a new one.
+
+    The reference executor keeps the graph itself, leaves and all, so its programs are not kept.
+    """
+    on = _executor.get()
+    found = _programs.get(linear.key) if on == "cpu" else None
+    if found is None:
+        graph = Graph(tuple(linear.leaves), tuple(linear.scalars), tuple(outputs), tuple(assigns))
+        found = Program(graph, linear.key, on)
+        if on == "cpu":
+            _programs[linear.key] = found
+    return found
+
+
+def compute(outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]] = ()) -> None:
+    """Give each of `outputs` its data, and each assigned leaf's bytes their new contents, in one run."""
+    with lock:
+        wanted = list(dict.fromkeys(n for n in outputs if n.data is None))
+        if not wanted and not assigns:
+            return
+        linear = Linear(wanted, assigns, set())
+        made = program(linear, wanted, assigns)
+        regions = made.run([n.data.address for n in linear.leaves], [n.data for n in linear.scalars])
+        for n, region in zip(wanted, regions):
+            n.data = region
+            if not n.needs_grad:
+                forget_history(n)

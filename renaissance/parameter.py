@@ -1,0 +1,164 @@
+"""Parameters: trainable tensors that live as parts of a flat run, so that an optimizer updates all of them in one sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from renaissance import changes
+from renaissance.engine import Region
+from renaissance.errors import DTypeError
+from renaissance.ir.dtype import DType
+from renaissance.ir.node import Node, Shape
+from renaissance.ops.movement import reshape
+from renaissance.tensor import Tensor, as_tensor, detached, join_flat, mark, overwrite, refuse_in_trace, region_of, tracing
+
+
+class Parameter(Tensor):
+    """A tensor that a module trains: elements [start, start + size) of a flat tensor, its base.
+
+    Made from a tensor or array, it has a base of its own; an optimizer moves its parameters into one.
+
+    data           the elements without gradient; assigning overwrites them
+    requires_grad  True unless frozen
+    raises         DTypeError unless the elements are float
+    """
+
+    __slots__ = ("_base", "_start", "_shape", "_trainable", "_made_from", "_made")
+
+    def __init__(self, data: Any, requires_grad: bool = True):
+        value = as_tensor(data)
+        if not value.dtype.is_float:
+            raise DTypeError(f"Parameter: elements must be float, got {value.dtype.name}")
+        self._grad = None
+        self._shape = value.shape
+        self._trainable = requires_grad
+        self._base = join_flat([Tensor(detached(value.node))])
+        self._start = 0
+        self._made_from: Node | None = None
+        self._made: Node | None = None
+        if tracing.recorder is not None:
+            tracing.recorder.born(self)
+
+    @property
+    def node(self) -> Node:
+        base = self._base.node
+        if self._made_from is not base or self._made is None:
+            whole = self._start == 0 and self._base.shape[0] == self.size
+            part = self._base if whole else self._base[self._start:self._start + self.size]  # type: ignore[index]
+            n = detached(reshape(part, self._shape).node)
+            self._made = mark(self, n) if self._trainable else n
+            self._made_from = base
+        return self._made
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    @property
+    def dtype(self) -> DType:
+        return self._base.dtype
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self._shape))
+
+    @property
+    def ndim(self) -> int:
+        return len(self._shape)
+
+    @property
+    def requires_grad(self) -> bool:
+        return self._trainable
+
+    def requires_grad_(self, wanted: bool = True) -> Parameter:
+        """Train this parameter, or freeze it.
+
+        returns  the parameter itself
+        raises   nothing
+        source   PyTorch, requires_grad_
+        """
+        if wanted != self._trainable:
+            self._trainable = wanted
+            self._made = None
+            changes.note()
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        """The elements without gradient."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self.copy_(value)
+
+    def place(self) -> tuple[Tensor, int]:
+        return self._base, self._start
+
+    def memory(self) -> Region:
+        """The bytes of the elements, inside those of the base."""
+        whole = region_of(self._base)
+        return Region(whole.storage, whole.offset + self._start * self.dtype.size)
+
+    def numpy(self) -> np.ndarray:
+        refuse_in_trace("numpy()")
+        region = self.memory()
+        array = region.storage.view(self.dtype, self._shape, region.offset)
+        array.flags.writeable = False
+        return array
+
+    def move(self, base: Tensor, start: int) -> None:
+        """Make these elements part of another base, which already holds their values."""
+        self._base, self._start, self._made = base, start, None
+
+    def _unreadable(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+    def __reduce__(self) -> Any:
+        return (Parameter, (np.array(self.numpy()), self._trainable))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        made = memo[id(self)] = Parameter(np.array(self.numpy()), self._trainable)
+        return made
+
+
+def gather(parameters: Sequence[Parameter]) -> Tensor:
+    """All elements of several parameters in one 1-d tensor: a slice of their base where they lie there in a row, else a copy."""
+    base, first = parameters[0].place()
+    at = first
+    for p in parameters:
+        if p.place() != (base, at) and not (p.place()[0] is base and p.place()[1] == at):
+            return join_flat([p.detach() for p in parameters])
+        at += p.size
+    return base if first == 0 and at == base.size else base[first:at]  # type: ignore[index]
+
+
+def scatter(parameters: Sequence[Parameter], flat: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """What `overwrite` takes to give several parameters the elements of one 1-d tensor."""
+    pairs: list[tuple[Tensor, Tensor]] = []
+    at = 0
+    for p in parameters:
+        pairs.append((p, flat[at:at + p.size]))  # type: ignore[index]
+        at += p.size
+    return pairs
+
+
+def lay_flat(parameters: Sequence[Parameter]) -> None:
+    """Move parameters that have a base of their own into one flat run, in order; those of other runs stay where they are."""
+    alone = [p for p in parameters if p.place()[0].size == p.size]
+    if len(alone) < 2 or len({p.dtype for p in alone}) > 1:
+        return
+    run = join_flat([p.detach() for p in alone])
+    at = 0
+    for p in alone:
+        p.move(run, at)
+        at += p.size
+    changes.note()
+
+
