@@ -188,3 +188,4 @@ class Plan:
     commit: int
     messages: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    copies: tuple[tuple[int, int], ...] = ()

@@ -1,0 +1,109 @@
+"""What an item is called and what it costs, read off its spec."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+
+from renaissance.ir.dtype import DType
+from renaissance.ir.plan import Access, Contraction, Host, Instr, Nest, Scatter, Spec, Store
+
+_SILENT = ("load", "const", "scalar", "coord", "carry", "acc", "and", "cast")
+_FREE = ("load", "load_at", "const", "scalar", "coord", "carry", "acc")
+_LONGEST_NAME = 6
+
+
+def name_of(spec: Spec, dtypes: list[DType]) -> str:
+    """A readable name: kind, the words of the bodies in order, dtype of the first store, sizes."""
+    if isinstance(spec, Host):
+        return f"host_{spec.op}"
+    if isinstance(spec, Scatter):
+        return f"scatter_{spec.combine}_{dtypes[spec.out].name}_{spec.rows}x{spec.n}_from_{spec.m}"
+    if isinstance(spec, Contraction):
+        before = ["cast"] if any(i.op == "cast" for i in (*spec.a, *spec.b)) else []
+        words = ["dot", *before, *_words(spec.epilogue)]
+        batch = f"{spec.batch}x" if spec.batch > 1 else ""
+        return "_".join([*words, _short(spec.dtype), f"{batch}{spec.m}x{spec.n}x{spec.k}"])
+    words, stored = [], "nothing"
+    for stage in spec.stages:
+        found = _words(stage.body)
+        words += [w for w in found if w not in words]
+        if stage.combine and stage.combine not in words:
+            words.append(stage.combine)
+        for store in stage.stores:
+            stored = _short(stage.body[store.value].dtype)
+    kind = "columns" if spec.layout == "column" else "rows" if spec.stages[0].kind == "reduce" or len(spec.stages) > 1 else "map"
+    if len(words) > _LONGEST_NAME:
+        words = [*words[:_LONGEST_NAME], f"and{len(words) - _LONGEST_NAME}"]
+    return "_".join([kind, *(words or ["copy"]), stored, "x".join(map(str, spec.extents))])
+
+
+def _words(body: tuple[Instr, ...]) -> list[str]:
+    """The words of a body, each once; an addition of something constant along rows is a bias, a maximum with 0 a relu."""
+    words: list[str] = []
+    for i in body:
+        word = i.op
+        if word in _SILENT:
+            continue
+        others = [body[a] for a in i.args]
+        if word == "add" and any(_along_row(o) for o in others):
+            word = "bias"
+        elif word == "maximum" and any(o.op == "const" and not any(o.attr) for o in others):  # type: ignore[arg-type]
+            word = "relu"
+        if word not in words:
+            words.append(word)
+    return words
+
+
+def _along_row(i: Instr) -> bool:
+    """Whether an instruction loads one value per column, the same for each row."""
+    if i.op != "load" or not isinstance(i.attr, Access) or len(i.attr.strides) < 2:
+        return False
+    return i.attr.strides[-1] != 0 and not any(i.attr.strides[:-1])
+
+
+def _short(dtype: DType) -> str:
+    return {"float32": "f32", "float64": "f64", "bfloat16": "bf16", "float16": "f16"}.get(dtype.name, dtype.name)
+
+
+def cost(spec: Spec, dtypes: list[DType], sizes_bytes: list[int]) -> tuple[int, int]:
+    """(floating or integer operations, bytes read and written) of one run, each operand counted once per element it touches."""
+    if isinstance(spec, Host):
+        return 0, sum(sizes_bytes)
+    touched: list[dict[Hashable, int]] = [{} for _ in dtypes]  # by operand: elements reached by each different access
+
+    def visit(body: tuple[Instr, ...], stores: tuple[Store, ...], extents: tuple[int, ...]) -> int:
+        for i in body:
+            if i.op == "load":
+                _touch(touched, i.attr, extents)  # type: ignore[arg-type]
+            elif i.op == "load_at":
+                touched[i.attr][i.args] = math.prod(extents)  # type: ignore[index]
+        for store in stores:
+            _touch(touched, store.access, extents)
+        return sum(i.op not in _FREE for i in body) * math.prod(extents)
+
+    if isinstance(spec, Contraction):
+        batch, m, n, k = spec.batch, spec.m, spec.n, spec.k
+        flops = 2 * batch * m * n * k + visit(spec.epilogue, spec.stores, (batch, m, n))
+        flops += visit(spec.a, (), (batch, m, k)) + visit(spec.b, (), (batch, k, n))
+    elif isinstance(spec, Scatter):
+        flops = visit(spec.index, (), (spec.m, 1)) + visit(spec.value, (), (spec.m, spec.n)) + spec.m * spec.n
+        touched[spec.out][None] = 2 * spec.rows * spec.n
+    else:
+        flops = 0
+        for stage in spec.stages:
+            if stage.kind == "point":
+                drop = -1 if spec.layout == "row" else -2
+                extents = list(spec.extents)
+                extents[drop] = 1
+                flops += visit(stage.body, stage.stores, tuple(extents))
+            else:
+                flops += visit(stage.body, stage.stores, spec.extents)
+                flops += math.prod(spec.extents) if stage.kind == "reduce" else 0
+    moved = sum(min(sum(reached.values()) * d.size, most) for reached, d, most in zip(touched, dtypes, sizes_bytes))
+    return flops, moved
+
+
+def _touch(touched: list[dict[Hashable, int]], access: Access, extents: tuple[int, ...]) -> None:
+    """Count the elements an access reaches, once for equal accesses."""
+    touched[access.operand][access] = math.prod(e for e, s in zip(extents, access.strides) if s)

@@ -1,0 +1,191 @@
+"""Items: turn groups into kernel launches: bodies, stages, operands, a readable name, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from renaissance.compile.body import Body, Operands, Place, Scope
+from renaissance.compile.describe import cost, name_of
+from renaissance.compile.groups import Group, Space
+from renaissance.compile.storage import Storage, Where
+from renaissance.errors import PlanError
+from renaissance.ir.indexmap import Affine, Extents, IndexMap, NeedsSplit, NotAffine
+from renaissance.ir.node import Node
+from renaissance.ir.plan import Contraction, Host, Item, Nest, Scatter, Spec, Stage, Store
+from renaissance.ir.shape import size
+
+
+class Writer:
+    """Makes the items of one graph.
+
+    raises  NotAffine from `item` when a node must lie dense in memory before the item can read it
+    """
+
+    def __init__(self, storage: Storage, scalars: dict[Node, int], messages: dict[str, int], position: dict[Node, int]):
+        self._storage = storage
+        self._scalars = scalars
+        self._messages = messages
+        self._position = position
+
+    def item(self, group: Group) -> tuple[Item, set[Node]]:
+        """The item that computes a group, and the stored nodes it reads."""
+        return self._drafted(group, lambda draft: draft.item())
+
+    def copy(self, node: Node, where: Where) -> tuple[Item, set[Node]]:
+        """The item that writes a value which lies elsewhere, or nowhere, to a place of its own."""
+        return self._drafted(Group("map", (size(node.shape),), []), lambda draft: draft.copy(node, where))
+
+    def _drafted(self, group: Group, make: Callable[[_Draft], Item]) -> tuple[Item, set[Node]]:
+        space = Space.of(group)
+        while True:
+            draft = _Draft(self, group, space)
+            try:
+                return make(draft), draft.read
+            except NeedsSplit as need:
+                space = space.split(need)
+
+
+class _Draft:
+    """An item under construction over one choice of space."""
+
+    def __init__(self, writer: Writer, group: Group, space: Space):
+        storage = writer._storage
+        self._writer = writer
+        self._storage = storage
+        self._group = group
+        self._space = space
+        self._operands = Operands(lambda b: storage.buffers[b].dtype)
+        self._here = set(group.members)  # computed in this item, so not to be loaded
+        self.read: set[Node] = set()
+        self._given: dict[Node, tuple[str, Any]] = {}
+        self._stages: list[Stage] = []
+
+    def item(self) -> Item:
+        kind = self._group.kind
+        makers: dict[str, Callable[[], Spec]] = {
+            "map": self._nest, "row": self._nest, "column": self._nest, "contraction": self._contraction,
+            "scatter": self._scatter, "host": self._host}
+        return self._finished(makers[kind]())
+
+    def copy(self, node: Node, where: Where) -> Item:
+        body = self._body(self._space.extents)
+        number = body.value(node, self._space.map())
+        stores = (body.store(number, self._place(node, where, self._space.full)),)
+        return self._finished(Nest("row", self._space.extents, (Stage("map", tuple(body.instrs), stores),)))
+
+    # ---- nests --------------------------------------------------------------------------------------------------------
+
+    def _nest(self) -> Nest:
+        """Stages in the order of the members: reductions as they come, point stages where a later sweep may need them."""
+        points: list[Node] = []
+        for n in self._group.members:
+            if n.op.kind == "reduce":
+                points = self._points(points, needed=True)
+                body = self._body(self._space.extents).result(n.inputs[0], self._space.map())
+                self._stages.append(Stage("reduce", body, (), n.op.name.removeprefix("reduce_")))
+                self._given[n] = ("carry", (len(self._stages) - 1, 0))
+                points.append(n)
+            elif n in self._group.kept:
+                points.append(n)
+        sweep = [n for n in self._group.members if n not in self._group.kept and n in self._storage.home]
+        self._points(points, needed=bool(sweep))
+        if sweep:
+            body = self._body(self._space.extents)
+            stores = self._stored(body, sweep, self._space.full)
+            self._stages.append(Stage("map", tuple(body.instrs), stores))
+        return Nest("column" if self._group.kind == "column" else "row", self._space.extents, tuple(self._stages))
+
+    def _points(self, nodes: list[Node], needed: bool) -> list[Node]:
+        """Add a point stage for `nodes` if a later stage may need one of them, or they must be stored; returns what is put off."""
+        computed = [n for n in nodes if n.op.kind != "reduce"]
+        stored = [n for n in nodes if n in self._storage.home]
+        if not computed and (needed or not stored):
+            return nodes
+        body, space = self._body(self._space.extents), self._space
+        numbers = {n: body.value(n, space.map(kept=True)) for n in nodes if n in self._storage.home or n in computed}
+        assert space.kept is not None
+        stores = self._stored(body, stored, space.kept)
+        self._stages.append(Stage("point", tuple(body.instrs), stores))
+        self._given.update({n: ("carry", (len(self._stages) - 1, numbers[n])) for n in computed})
+        return []
+
+    # ---- the other kinds ----------------------------------------------------------------------------------------------
+
+    def _contraction(self) -> Contraction:
+        dot = self._group.members[0]
+        a, b = dot.inputs
+        batch, m, n = dot.shape
+        self._given[dot] = ("acc", None)
+        bodies = [self._body(x.shape).result(x, IndexMap(Space.of(Group("contraction", x.shape, [])).full)) for x in (a, b)]
+        epilogue = self._body(self._space.extents)
+        stores = self._stored(epilogue, [x for x in self._group.members if x in self._storage.home], self._space.full)
+        return Contraction(batch, m, n, a.shape[2], a.dtype, bodies[0], bodies[1], tuple(epilogue.instrs), stores)
+
+    def _scatter(self) -> Scatter:
+        node = self._group.members[0]
+        init, index, value = node.inputs
+        rows, n = node.shape
+        m = index.shape[0]
+        start = self._body((rows, n))
+        number = start.value(init, IndexMap(Affine((n, 1))))
+        first = start.instrs[number]
+        if first.op == "load" and not first.args:
+            access = first.attr
+        elif first.op == "const" and not any(first.attr):
+            access = None
+        else:
+            raise NotAffine(init)
+        indices = self._body((m, n)).result(index, IndexMap(Affine((1, 0))))
+        values = self._body((m, n)).result(value, IndexMap(Affine((n, 1))))
+        where = self._storage.home[node]
+        if isinstance(where, int):
+            out = self._operands.number(where, "out")
+            return Scatter(rows, n, m, node.attr("combine"), indices, values, access, out)
+        raise PlanError(f"{node!r}: a scatter must be written to a buffer of its own")
+
+    def _host(self) -> Host:
+        """A Python function sees whole arrays, so each input must be all of a buffer of its shape."""
+        node = self._group.members[0]
+        inputs = []
+        for i in node.inputs:
+            where = self._storage.home.get(i)
+            if not isinstance(where, int):
+                raise NotAffine(i)
+            self.read.add(i)
+            inputs.append(self._operands.number(where, "in"))
+        where = self._storage.home[node]
+        assert isinstance(where, int)
+        return Host(node.op.name, node.attrs, tuple(inputs), (self._operands.number(where, "out"),))
+
+    # ---- parts --------------------------------------------------------------------------------------------------------
+
+    def _body(self, extents: Extents) -> Body:
+        scope = Scope(self._locate, self._writer._scalars, self._writer._messages)
+        return Body(extents, scope, self._operands, self._given)
+
+    def _locate(self, node: Node, flat: Affine, extents: Extents) -> Place | None:
+        if node in self._here or node not in self._storage.home:
+            return None
+        self.read.add(node)
+        return self._storage.locate(node, flat, extents)
+
+    def _place(self, node: Node, where: Where, flat: Affine) -> Place:
+        return self._storage.place(node, where, flat, self._space.extents)
+
+    def _stored(self, body: Body, nodes: list[Node], flat: Affine) -> tuple[Store, ...]:
+        """Stores of `nodes`, each to all its places."""
+        stores = []
+        for n in nodes:
+            number = body.value(n, IndexMap(flat))
+            for where in (self._storage.home[n], *self._storage.extra.get(n, ())):
+                stores.append(body.store(number, self._place(n, where, flat)))
+        return tuple(stores)
+
+    def _finished(self, spec: Spec) -> Item:
+        rows = tuple(self._operands.rows)
+        sizes = [self._storage.buffers[row.buffer].size_bytes for row in rows]
+        flops, moved = cost(spec, [row.dtype for row in rows], sizes)
+        position = self._writer._position
+        nodes = tuple(sorted(position[n] for n in self._group.members))
+        return Item(name_of(spec, [row.dtype for row in rows]), spec, rows, nodes, flops, moved)

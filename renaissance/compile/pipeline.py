@@ -1,0 +1,72 @@
+"""The compiler: the passes from a graph to a plan, in order, each with the reason for its place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from renaissance.compile.cut import cut
+from renaissance.compile.fuse import fuse
+from renaissance.compile.memory import memory
+from renaissance.compile.order import order
+from renaissance.compile.simplify import simplify
+from renaissance.errors import ArgumentError
+from renaissance.ir.graph import Graph
+from renaissance.ir.plan import Plan
+from renaissance.ir.target import Target
+from renaissance.ir.verify import verify_graph, verify_plan
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A pure function from graph to graph, graph to plan, or plan to plan, and why it stands where it does."""
+
+    name: str
+    run: Callable[[Any, Target], Any]
+    reason: str
+
+
+PASSES = (
+    Pass("cut", cut, "first: no rule may look behind a leaf that was computed earlier"),
+    Pass("simplify", simplify, "before fuse: fewer nodes, and marks such as stop_gradient are gone"),
+    Pass("fuse", fuse, "needs the simplified graph; makes items, which the rest orders and places"),
+    Pass("order", lambda plan, target: order(plan), "before memory: the order decides what is live at the same time"),
+    Pass("memory", lambda plan, target: memory(plan), "last: offsets hold for one order only"),
+)
+
+
+def compile_graph(graph: Graph, target: Target, *, stop: str | None = None, verify: bool = False,
+                  timings: dict[str, float] | None = None) -> Plan:
+    """The plan of a graph for a machine.
+
+    graph    what to compute
+    target   the machine
+    stop     name of the pass after which to return what there is (a Graph or an unfinished Plan)
+    verify   check graph or plan after each pass
+    timings  filled with milliseconds by pass
+    raises   PlanError for a graph the compiler has no rule for; ArgumentError for an unknown pass
+    """
+    if stop is not None and stop not in [p.name for p in PASSES]:
+        raise ArgumentError(f"stop: no pass is called {stop!r}; the passes are {', '.join(p.name for p in PASSES)}")
+    program: Any = graph
+    if verify:
+        verify_graph(graph)
+    for step in PASSES:
+        start = time.perf_counter()
+        program = step.run(program, target)
+        if timings is not None:
+            timings[step.name] = (time.perf_counter() - start) * 1e3
+        if verify:
+            _verify(program, placed=step.name == "memory")
+        if step.name == stop:
+            break
+    return program
+
+
+def _verify(program: Graph | Plan, placed: bool) -> None:
+    if isinstance(program, Graph):
+        verify_graph(program)
+    else:
+        verify_plan(program, placed)

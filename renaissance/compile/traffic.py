@@ -1,0 +1,109 @@
+"""Traffic: which buffers an item reads and writes, where, and in which of its sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from renaissance.ir.plan import Access, Contraction, Host, Instr, Item, Nest, Scatter, Store
+
+
+class Touch(NamedTuple):
+    """One way an item touches a buffer.
+
+    access  None where the elements are not known before the run: all of the buffer counts
+    sweep   number of the stage; a contraction's operands are read in sweep 0, its epilogue is sweep 1
+    extents of the space the access is over
+    """
+
+    buffer: int
+    access: Access | None
+    sweep: int
+    extents: tuple[int, ...]
+
+    def span(self) -> tuple[float, float]:
+        """First and last element touched."""
+        if self.access is None:
+            return 0, float("inf")
+        low = high = self.access.offset
+        for s, e in zip(self.access.strides, self.extents):
+            low, high = (low + s * (e - 1), high) if s < 0 else (low, high + s * (e - 1))
+        return low, high
+
+    def meets(self, other: Touch) -> bool:
+        """Whether both may touch one element (never wrongly False)."""
+        if self.buffer != other.buffer:
+            return False
+        (a, b), (c, d) = self.span(), other.span()
+        return a <= d and c <= b
+
+
+def reads(item: Item) -> list[Touch]:
+    """All reads of an item."""
+    spec = item.spec
+    if isinstance(spec, Host):
+        return [Touch(item.operands[i].buffer, None, 0, ()) for i in spec.inputs]
+    found = [t for body, _, sweep, extents in _bodies(item) for t in _loads(item, body, sweep, extents)]
+    if isinstance(spec, Scatter) and spec.init is not None:
+        found.append(Touch(item.operands[spec.init.operand].buffer, spec.init, 0, (spec.rows, spec.n)))
+    return found
+
+
+def writes(item: Item) -> list[Touch]:
+    """All writes of an item."""
+    spec = item.spec
+    if isinstance(spec, Host):
+        return [Touch(item.operands[i].buffer, None, 0, ()) for i in spec.outputs]
+    if isinstance(spec, Scatter):
+        return [Touch(item.operands[spec.out].buffer, None, 0, ())]
+    return [Touch(item.operands[s.access.operand].buffer, s.access, sweep, extents)
+            for _, stores, sweep, extents in _bodies(item) for s in stores]
+
+
+def has_check(item: Item) -> bool:
+    """Whether the item can end the run with an error before anything is committed."""
+    return any(i.op == "check" for body, *_ in _bodies(item) for i in body)
+
+
+def _bodies(item: Item) -> Iterator[tuple[tuple[Instr, ...], tuple[Store, ...], int, tuple[int, ...]]]:
+    """(body, stores, sweep, extents) of each body of an item."""
+    spec = item.spec
+    if isinstance(spec, Nest):
+        for sweep, stage in enumerate(spec.stages):
+            yield stage.body, stage.stores, sweep, spec.extents
+    elif isinstance(spec, Contraction):
+        yield spec.a, (), 0, (spec.batch, spec.m, spec.k)
+        yield spec.b, (), 0, (spec.batch, spec.k, spec.n)
+        yield spec.epilogue, spec.stores, 1, (spec.batch, spec.m, spec.n)
+    elif isinstance(spec, Scatter):
+        yield spec.index, (), 0, (spec.m, spec.n)
+        yield spec.value, (), 0, (spec.m, spec.n)
+
+
+def _loads(item: Item, body: tuple[Instr, ...], sweep: int, extents: tuple[int, ...]) -> Iterator[Touch]:
+    for i in body:
+        if i.op == "load":
+            assert isinstance(i.attr, Access)
+            yield Touch(item.operands[i.attr.operand].buffer, i.attr, sweep, extents)
+        elif i.op == "load_at":
+            assert isinstance(i.attr, int)
+            yield Touch(item.operands[i.attr].buffer, None, sweep, extents)
+
+
+def may_overwrite(item: Item, source: int, target: int) -> bool:
+    """Whether an item may write buffer `target` on the very bytes of buffer `source` that it reads.
+
+    Every read of the source must be of the element that is written, no later than it is written: an item loads a point before
+    it stores it, and rows do not see each other.
+    """
+    stores = [t for t in writes(item) if t.buffer == target]
+    loads = [t for t in reads(item) if t.buffer == source]
+    if len(stores) != 1 or stores[0].access is None:
+        return not loads
+    store = stores[0]
+    spec = item.spec
+    if isinstance(spec, Contraction) and any(t.sweep == 0 for t in loads):
+        return False
+    return all(t.access is not None and t.sweep <= store.sweep and t.extents == store.extents
+               and t.access.strides == store.access.strides and t.access.offset == store.access.offset  # type: ignore[union-attr]
+               for t in loads)
