@@ -84,6 +84,18 @@ def executor(name: str) -> Iterator[None]:
         _executor.reset(token)
 
 
+def executor_name() -> str:
+    """The executor in force."""
+    return _executor.get()
+
+
+def copied(region: Region, like: Node) -> Region:
+    """Memory of its own with the same bytes."""
+    made = new_region(like)
+    made.storage.view(like.dtype, like.shape)[...] = region.storage.view(like.dtype, like.shape, region.offset)
+    return made
+
+
 class Program:
     """A graph that can be run: what it needs is given by address and value."""
 
@@ -125,11 +137,12 @@ def host_target() -> Target:
 class Linear:
     """A graph written down in a canonical order: its leaves, its scalars, and a key that equal structures share."""
 
-    __slots__ = ("leaves", "scalars", "key", "reads")
+    __slots__ = ("leaves", "scalars", "order", "key", "reads")
 
     def __init__(self, outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]], watched: set[Node]):
         self.leaves: list[Node] = []
         self.scalars: list[Node] = []
+        self.order: list[Node] = []  # the node of each row of the key
         number: dict[Node, int] = {}
         self.reads: set[Node] = set()  # nodes that depend on a watched leaf
         rows: list[Any] = []
@@ -160,16 +173,16 @@ class Linear:
             if n.op.kind == "identity":
                 number[n] = number[n.inputs[0]]
                 continue
-            if n.op is LEAF or n.op is SCALAR:
-                raise GradientError("a tensor leaked out of a compiled function and has no value here; return it from the function")
             number[n] = len(rows)
+            self.order.append(n)
             rows.append((n.op.name, n.attrs, tuple([number[i] for i in n.inputs])))
 
     def _leaf(self, n: Node, number: dict[Node, int], rows: list[Any]) -> None:
         if n.data is STALE:
-            raise GradientError("this tensor depends on values that were overwritten (by optimizer.step() or an in-place write) before it "
-                                "was read; read it earlier, or run the forward pass again")
+            raise GradientError("this tensor depends on values that were overwritten (by optimizer.step() or an in-place write) "
+                                "before it was read; read it earlier, or run the forward pass again")
         number[n] = len(rows)
+        self.order.append(n)
         if n.op is SCALAR:
             self.scalars.append(n)
             rows.append(("scalar", n.dtype))

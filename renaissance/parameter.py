@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from renaissance.errors import DTypeError
 from renaissance.ir.dtype import DType
 from renaissance.ir.node import Node, Shape
 from renaissance.ops.movement import reshape
-from renaissance.tensor import Tensor, as_tensor, detached, join_flat, mark, overwrite, refuse_in_trace, region_of, tracing
+from renaissance.tensor import Part, Tensor, as_tensor, detached, join_flat, mark, refuse_in_trace, region_of, tracing
 
 
 class Parameter(Tensor):
@@ -133,20 +134,27 @@ def gather(parameters: Sequence[Parameter]) -> Tensor:
     base, first = parameters[0].place()
     at = first
     for p in parameters:
-        if p.place() != (base, at) and not (p.place()[0] is base and p.place()[1] == at):
+        home, start = p.place()
+        if home is not base or start != at:
             return join_flat([p.detach() for p in parameters])
         at += p.size
     return base if first == 0 and at == base.size else base[first:at]  # type: ignore[index]
 
 
-def scatter(parameters: Sequence[Parameter], flat: Tensor) -> list[tuple[Tensor, Tensor]]:
+def scatter(parameters: Sequence[Parameter], flat: Tensor) -> list[tuple[Tensor | Part, Tensor]]:
     """What `overwrite` takes to give several parameters the elements of one 1-d tensor."""
-    pairs: list[tuple[Tensor, Tensor]] = []
+    base, first = parameters[0].place()
     at = 0
     for p in parameters:
-        pairs.append((p, flat[at:at + p.size]))  # type: ignore[index]
+        home, start = p.place()
+        if home is not base or start != first + at:
+            return [(q, flat[b - q.size:b]) for q, b in _ends(parameters)]  # type: ignore[index]
         at += p.size
-    return pairs
+    return [(Part(base, first), flat)]
+
+
+def _ends(parameters: Sequence[Parameter]) -> list[tuple[Parameter, int]]:
+    return list(zip(parameters, itertools.accumulate(p.size for p in parameters)))
 
 
 def lay_flat(parameters: Sequence[Parameter]) -> None:
@@ -160,5 +168,3 @@ def lay_flat(parameters: Sequence[Parameter]) -> None:
         p.move(run, at)
         at += p.size
     changes.note()
-
-

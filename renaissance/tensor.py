@@ -29,6 +29,7 @@ class Trace(threading.local):
     """The recording of a compiled function, while one is under way in this thread; see trace.py."""
 
     recorder: Any = None
+    inlined: int = 0  # inside grad and the like: compiled functions run as plain ones
 
 
 tracing = Trace()
@@ -210,10 +211,11 @@ class Tensor(Value):
 
     @property
     def grad(self) -> Tensor | None:
-        if self._grad is USED:
+        grad = self._grad if tracing.recorder is None else tracing.recorder.entry_grad(self)
+        if grad is USED:
             raise GradientError("this gradient was used by optimizer.step() and not kept; to read it, do so before step(), "
                                 "or make the optimizer with keep_grads=True")
-        return self._grad
+        return grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
@@ -245,11 +247,12 @@ class Tensor(Value):
             handle = ref() if ref else None
             if g is None or handle is None:
                 continue
-            if handle._grad is USED:
+            before = handle._grad if tracing.recorder is None else tracing.recorder.entry_grad(handle)
+            if before is USED:
                 raise GradientError("backward would add to a gradient that optimizer.step() used up; call zero_grad() first, "
                                     "or make the optimizer with keep_grads=True")
             value = Tensor(detached(g))
-            handle.grad = value if handle._grad is None else add(handle._grad, value)
+            handle.grad = value if before is None else add(before, value)
 
     def place(self) -> tuple[Tensor, int]:
         """The tensor whose memory holds these elements, and at which element they start: here itself, at 0."""
@@ -382,7 +385,17 @@ def _complete(root: Node) -> bool:
                for n in topological([root], lambda n: n.data is not None))
 
 
-def overwrite(pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
+class Part:
+    """Elements of a 1-d tensor from `start` on, as a place to overwrite."""
+
+    def __init__(self, base: Tensor, start: int):
+        self._place = (base, start)
+
+    def place(self) -> tuple[Tensor, int]:
+        return self._place
+
+
+def overwrite(pairs: Sequence[tuple[Tensor | Part, Tensor]]) -> None:
     """Give each tensor the value beside it, in place where nobody else can see the bytes; all reads see the old values.
 
     Pending tensors that depend on the old values are computed in the same run. A tensor that is a part of another (a parameter
@@ -403,12 +416,12 @@ def overwrite(pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
             forget_history(n)
         for old, (t, _) in zip(leaves, whole):
             if old in fresh:
-                t._rebind(engine.leaf(old, _copied(_data(fresh[old]), old)))
+                t._rebind(engine.leaf(old, engine.copied(_data(fresh[old]), old)))
             else:
                 renew(t, old)
 
 
-def _wholes(pairs: Sequence[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:
+def _wholes(pairs: Sequence[tuple[Tensor | Part, Tensor]]) -> list[tuple[Tensor, Tensor]]:
     """The same overwriting in terms of tensors that are no parts of others."""
     result: list[tuple[Tensor, Tensor]] = []
     parts: dict[int, tuple[Tensor, list[tuple[int, Tensor]]]] = {}
@@ -444,20 +457,13 @@ def renew(t: Tensor, old: Node) -> None:
     old.data = STALE
 
 
-def _copied(region: Region, like: Node) -> Region:
-    """Memory of its own with the same bytes: the value may be shared with another tensor."""
-    made = engine.new_region(like)
-    made.storage.view(like.dtype, like.shape)[...] = region.storage.view(like.dtype, like.shape, region.offset)
-    return made
-
-
 def own_leaf(t: Tensor) -> Node:
     """The tensor's node as a leaf whose bytes belong to it alone."""
     region = region_of(t)
     n = t._node
     owner = _owners.get(n)
     if n.op is not LEAF or owner is None or owner() is not t:
-        n = engine.leaf(n, _copied(region, n))
+        n = engine.leaf(n, engine.copied(region, n))
         t._rebind(n)
     return n
 

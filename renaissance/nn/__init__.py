@@ -1,0 +1,31 @@
+"""Modules, losses, initial values."""
+
+from renaissance.nn import functional as functional
+from renaissance.nn import init as init
+from renaissance.nn.activation import ELU as ELU
+from renaissance.nn.activation import GELU as GELU
+from renaissance.nn.activation import Dropout as Dropout
+from renaissance.nn.activation import Hardswish as Hardswish
+from renaissance.nn.activation import Hardtanh as Hardtanh
+from renaissance.nn.activation import LeakyReLU as LeakyReLU
+from renaissance.nn.activation import LogSoftmax as LogSoftmax
+from renaissance.nn.activation import Mish as Mish
+from renaissance.nn.activation import ReLU as ReLU
+from renaissance.nn.activation import ReLU6 as ReLU6
+from renaissance.nn.activation import Sigmoid as Sigmoid
+from renaissance.nn.activation import SiLU as SiLU
+from renaissance.nn.activation import Softmax as Softmax
+from renaissance.nn.activation import Softplus as Softplus
+from renaissance.nn.activation import Tanh as Tanh
+from renaissance.nn.container import Sequential as Sequential
+from renaissance.nn.linear import Flatten as Flatten
+from renaissance.nn.linear import Identity as Identity
+from renaissance.nn.linear import Linear as Linear
+from renaissance.nn.loss import BCEWithLogitsLoss as BCEWithLogitsLoss
+from renaissance.nn.loss import CrossEntropyLoss as CrossEntropyLoss
+from renaissance.nn.loss import L1Loss as L1Loss
+from renaissance.nn.loss import Loss as Loss
+from renaissance.nn.loss import MSELoss as MSELoss
+from renaissance.nn.loss import NLLLoss as NLLLoss
+from renaissance.nn.module import Module as Module
+from renaissance.parameter import Parameter as Parameter

@@ -145,9 +145,13 @@ def operands(op: str, *xs: Any) -> tuple[Any, ...]:
     if like is None:
         raise DTypeError(f"{op}: at least one argument must be a tensor, got {', '.join(type(x).__name__ for x in xs)}")
     values = [_operand(x, like) for x in xs]
-    dtype = values[0].dtype
-    for v in values[1:]:
-        dtype = dt.promote(dtype, v.dtype)
+    strong = [v.dtype for v in values if not v.weak] or [v.dtype for v in values]
+    dtype = strong[0]
+    for d in strong[1:]:
+        dtype = dt.promote(dtype, d)
+    for v in values:
+        if v.weak:
+            dtype = number_dtype(0.0 if v.dtype.is_float else 0, dtype)
     shape = values[0].shape
     if any(v.shape != shape for v in values):
         shape = sh.broadcast(op, *(v.shape for v in values))

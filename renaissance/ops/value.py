@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ class Value:
 
     __slots__ = ("_node",)
     handle: type[Value]
+    weak = False  # whether it takes the dtype of what it meets, as a Python number does
 
     def __init__(self, n: Node):
         self._node = n
@@ -62,6 +63,20 @@ class _GradMode(threading.local):
 
 
 _grad_mode = _GradMode()
+
+
+class _Observer(threading.local):
+    """Told of every node made in this thread, while somebody asks: a trace notes the source lines."""
+
+    hook: Callable[[Node], None] | None = None
+
+
+_observer = _Observer()
+
+
+def observe(hook: Callable[[Node], None] | None) -> None:
+    """Have `hook` called for every node made by `apply` in this thread; None: nobody."""
+    _observer.hook = hook
 
 
 @contextmanager
@@ -107,7 +122,7 @@ CONST = Op("const", "leaf", _infer_const, lambda arrays, value, dtype, out: np.f
            attrs=("value", "dtype"))
 IOTA = Op("iota", "leaf", _infer_iota, lambda arrays, n, dtype, out: np.arange(n).astype(dtype.numpy), attrs=("n", "dtype"))
 STOP_GRADIENT = Op("stop_gradient", "identity", _infer_same, lambda arrays, out: arrays[0])
-VARIABLE = Op("variable", "identity", _infer_same, lambda arrays, out: arrays[0], vjp=lambda ct, out, inputs: (None,))
+VARIABLE = Op("variable", "identity", _infer_same, lambda arrays, out: arrays[0], vjp=lambda ct, out, inputs: (ct,))
 WITH_GRADIENT = Op("with_gradient", "identity", _infer_same, lambda arrays, rule, out: arrays[0],
                    vjp=lambda ct, out, inputs, rule: (None, *rule(ct, out, inputs[1:])), attrs=("rule",))
 
@@ -146,7 +161,10 @@ def apply(op: Op, values: tuple[Value, ...], attrs: tuple[Hashable, ...] = ()) -
         nodes.append(n)
         if v.handle is not Value:
             handle = v.handle
-    return handle(node(op, tuple(nodes), attrs))
+    made = node(op, tuple(nodes), attrs)
+    if _observer.hook is not None:
+        _observer.hook(made)
+    return handle(made)
 
 
 def number_dtype(value: Any, other: DType) -> DType:

@@ -1,0 +1,48 @@
+"""Layers as functions, with PyTorch's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from renaissance.errors import ArgumentError
+from renaissance.ops.compose import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from renaissance.ops.compose import cross_entropy as cross_entropy
+from renaissance.ops.compose import dropped
+from renaissance.ops.compose import elu as elu
+from renaissance.ops.compose import gelu as gelu
+from renaissance.ops.compose import hardswish as hardswish
+from renaissance.ops.compose import hardtanh as hardtanh
+from renaissance.ops.compose import l1_loss as l1_loss
+from renaissance.ops.compose import leaky_relu as leaky_relu
+from renaissance.ops.compose import log_softmax as log_softmax
+from renaissance.ops.compose import mish as mish
+from renaissance.ops.compose import mse_loss as mse_loss
+from renaissance.ops.compose import nll_loss as nll_loss
+from renaissance.ops.compose import relu as relu
+from renaissance.ops.compose import relu6 as relu6
+from renaissance.ops.compose import sigmoid as sigmoid
+from renaissance.ops.compose import silu as silu
+from renaissance.ops.compose import softmax as softmax
+from renaissance.ops.compose import softplus as softplus
+from renaissance.ops.contraction import linear as linear
+from renaissance.ops.elementwise import tanh as tanh
+from renaissance.ops.index import one_hot as one_hot
+from renaissance.random import Generator, dropout_mask
+
+
+def dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Any:
+    """Set elements to zero at random and scale the others up; in evaluation, or for p = 0, the identity, drawing nothing.
+
+    y = x / (1 - p) with probability 1 - p, else 0;   p = 1: zeros, whatever x holds
+
+    x        any shape, float
+    p        from 0 to 1
+    returns  shape and dtype of x
+    raises   ArgumentError for p outside
+    source   Srivastava et al. 2014
+    """
+    if not 0.0 <= p <= 1.0:
+        raise ArgumentError(f"dropout: p must be from 0 to 1, got {p}")
+    if not training or p == 0.0:
+        return x
+    return dropped(x, dropout_mask(x.shape, p, generator=generator), p)
