@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable
 
 from renaissance.ir.dtype import DType
-from renaissance.ir.plan import Access, Contraction, Host, Instr, Nest, Scatter, Spec, Store
+from renaissance.ir.plan import Access, Contraction, Host, Instr, Scatter, Spec, Store
 
 _SILENT = ("load", "const", "scalar", "coord", "carry", "acc", "and", "cast")
 _FREE = ("load", "load_at", "const", "scalar", "coord", "carry", "acc")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import heapq
 
-from renaissance.compile.groups import Group, group_of
 from renaissance.compile.items import Writer
+from renaissance.compile.keep import Keeping
+from renaissance.compile.partition import Partition
 from renaissance.compile.storage import Piece, Storage
 from renaissance.errors import PlanError
 from renaissance.ir.graph import Graph
-from renaissance.ir.indexmap import NotAffine, is_view
+from renaissance.ir.indexmap import NotAffine
 from renaissance.ir.node import Node
 from renaissance.ir.plan import Item, Plan
 from renaissance.ir.shape import size
@@ -45,19 +46,10 @@ class _Attempt:
         for n in self._order:
             if n.op.name == "check":
                 self._messages.setdefault(n.attr("message"), len(self._messages))
-        self._groups = self._partition()
+        self._groups = Keeping(Partition(self._order, self._storage), self._storage).groups
         self._items: list[Item] = []
         self._reads: list[set[Node]] = []
         self._writers: dict[Node, list[int]] = {}  # for each stored node the items that write it
-
-    def _partition(self) -> list[Group]:
-        groups = []
-        for n in self._order:
-            computed = n.op.kind not in ("leaf", "movement") or n in self._storage.solid
-            if computed and n not in self._storage.leaves and size(n.shape):
-                self._storage.keep(n)
-                groups.append(group_of(n))
-        return groups
 
     def write(self) -> set[Node]:
         """Make all items; returns the nodes that would have to lie dense for the items that could not be made."""

@@ -11,7 +11,7 @@ import heapq
 from dataclasses import dataclass, replace
 
 from renaissance.compile.traffic import Touch, has_check, may_overwrite, reads, writes
-from renaissance.ir.plan import Item, Operand, Plan
+from renaissance.ir.plan import Operand, Plan
 
 
 def order(plan: Plan) -> Plan:

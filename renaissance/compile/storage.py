@@ -55,6 +55,9 @@ class Storage:
         for n in order:
             if n.op.name == "concat" or n in self._dense:
                 self.keep(n)
+        for source, _ in self.copies:
+            if source.op.kind != "leaf":
+                self.keep(source)
 
     def keep(self, node: Node) -> None:
         """Give `node` a buffer of its own in the arena unless it has a place."""

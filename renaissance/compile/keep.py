@@ -1,0 +1,150 @@
+"""Keep or compute again: which values lie in memory, and which cheap ones are computed anew in every item that reads them.
+
+A value that another group reads is stored, unless computing it there again is legal (cheap code over values that are stored
+anyway) and moves fewer bytes. The bits are the same either way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from renaissance.compile.groups import Group
+from renaissance.compile.links import CHEAP, cost_of
+from renaissance.compile.partition import Partition
+from renaissance.compile.storage import Storage
+from renaissance.ir.node import Node
+from renaissance.ir.shape import size
+
+MOST_ONCE = 400  # additions' worth of code that may move to its only reader
+MOST_AGAIN = 24  # the same for code that several items then run
+MOST_STRETCHED = 4  # the same where one value is computed again for many points
+
+
+@dataclass(frozen=True)
+class Worth:
+    """Bytes moved if values are stored and read, against bytes moved if every reader computes them again."""
+
+    stored_bytes: int
+    again_bytes: int
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a value can be computed again: from which stored values, by about how many additions, the dearest word costing what."""
+
+    sources: frozenset[Node]
+    cost: int
+    dearest: int
+
+
+class Keeping:
+    """Decides, group by group in order of dependence, and gives stored nodes their place.
+
+    groups  those that still have something to compute, in order of dependence
+    """
+
+    def __init__(self, partition: Partition, storage: Storage):
+        self._partition = partition
+        self._storage = storage
+        self._sources: dict[Group, set[Node]] = {g: self._read_by(g) for g in partition.groups}
+        self.groups: list[Group] = []
+        for group in partition.in_order():
+            self._decide(group)
+            if any(n in storage.home for n in group.members) or any(n.op.name == "check" for n in group.members):
+                self.groups.append(group)
+
+    def _read_by(self, group: Group) -> set[Node]:
+        inside = set(group.members)
+        return {link.base for n in group.members for link in self._partition.links[n]} - inside
+
+    def _decide(self, group: Group) -> None:
+        wanted = [n for n in group.members if self._outside(n, group)]
+        delivered = any(n in self._storage.home for n in group.members)
+        checks = any(n.op.name == "check" for n in group.members)
+        if not delivered and not checks and group.kind == "map" and self._dissolve(group, wanted):
+            return
+        for n in wanted:
+            if n not in self._storage.home and not self._compute_again(group, [n], all_gone=False):
+                self._storage.keep(n)
+
+    def _dissolve(self, group: Group, wanted: list[Node]) -> bool:
+        return self._compute_again(group, wanted, all_gone=True)
+
+    def _outside(self, n: Node, group: Group) -> list[Group]:
+        """The other groups that read a value."""
+        home = self._partition.home
+        found = [home.get(reader) for reader, _ in self._partition.readers.get(n, ())]
+        return [g for g in dict.fromkeys(found) if g is not None and g is not group]
+
+    def _compute_again(self, group: Group, values: list[Node], all_gone: bool) -> bool:
+        """Have all readers of `values` compute them, if that is legal and worth it."""
+        readers = dict.fromkeys(g for n in values for g in self._outside(n, group))
+        recipes = {n: self._recipe(n) for n in values}
+        alone = all_gone and len(readers) == 1
+        if not all(recipe is not None and self._legal(n, recipe, group, alone) for n, recipe in recipes.items()):
+            return False
+        needs: dict[Group, set[Node]] = {g: set() for g in readers}
+        for n, recipe in recipes.items():
+            assert recipe is not None
+            for g in self._outside(n, group):
+                needs[g] |= recipe.sources
+        worth = self._worth(group, values, needs, all_gone)
+        if worth.again_bytes > worth.stored_bytes:
+            return False
+        for g, sources in needs.items():
+            self._sources[g] |= sources
+            self._sources[g] -= set(values)
+        return True
+
+    def _worth(self, group: Group, values: list[Node], needs: dict[Group, set[Node]], all_gone: bool) -> Worth:
+        stored = sum(_bytes(n) * (1 + len(self._outside(n, group))) for n in values)
+        if all_gone:
+            stored += sum(_bytes(s) for s in self._sources[group])
+        again = sum(_bytes(s) for g, sources in needs.items() for s in sources - self._sources[g])
+        return Worth(stored, again)
+
+    # ---- legality -----------------------------------------------------------------------------------------------------
+
+    def _legal(self, n: Node, recipe: Recipe, group: Group, alone: bool) -> bool:
+        """Whether all readers may compute `n` themselves.
+
+        alone  one group reads it and nothing else of this group is needed, so that nothing is computed twice
+        """
+        for reader, link in self._partition.readers[n]:
+            home = self._partition.home.get(reader)
+            if home is group:
+                continue
+            if home is None or reader.op.kind == "host" or (reader.op.kind == "gather" and link is self._partition.links[reader][0]):
+                return False
+            if link.stretches and recipe.cost > MOST_STRETCHED:
+                return False
+            once = alone and home.kind in ("map", "column") and not link.stretches
+            if not once and (recipe.cost > MOST_AGAIN or recipe.dearest > CHEAP):
+                return False
+        return True
+
+    def _recipe(self, n: Node) -> Recipe | None:
+        """How to compute `n` from stored values; None if that takes more than a moderate amount of scalar code."""
+        sources: set[Node] = set()
+        seen = {n}
+        cost = dearest = 0
+        stack = [n]
+        while stack:
+            m = stack.pop()
+            if m.op.kind == "leaf" and m not in self._storage.home:
+                continue
+            if m in self._storage.home:
+                sources.add(m)
+                continue
+            if m.op.kind != "scalar" or m.op.name == "check" or cost > MOST_ONCE:
+                return None
+            cost += cost_of(m)
+            dearest = max(dearest, cost_of(m))
+            bases = {link.base for link in self._partition.links[m]} - seen
+            seen |= bases
+            stack += bases
+        return Recipe(frozenset(sources), cost, dearest)
+
+
+def _bytes(n: Node) -> int:
+    return size(n.shape) * n.dtype.size

@@ -1,0 +1,244 @@
+"""Partition: which nodes are computed together. Legality (may it be one item?) and worth (how many bytes?) are separate.
+
+Nodes are taken in order, inputs first. Each joins the group of a producer where that saves memory traffic, and makes one group of
+several producers where that is legal; so everything pointwise ends up behind a contraction, around the reductions over the same
+rows, or in one map. Groups of independent nodes over one space are put together at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from renaissance.compile.dependence import Dependence
+from renaissance.compile.groups import Group, group_of
+from renaissance.compile.links import Link, is_row_constant, links_of
+from renaissance.compile.storage import Storage
+from renaissance.ir.indexmap import is_view
+from renaissance.ir.node import Node
+from renaissance.ir.shape import size
+
+MOST_MEMBERS = 160  # scalar instructions of one body: beyond that registers spill and compiling is slow
+SMALL_BYTES = 1 << 15  # below this a launch costs more than the traffic of its values
+NEAR_NODES = 32  # values made much earlier than they are needed would only wait in memory
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What joining a node to a group saves: bytes not read again, and bytes not written because nobody else reads them."""
+
+    read_bytes: int
+    written_bytes: int
+
+    @property
+    def saved_bytes(self) -> int:
+        return self.read_bytes + self.written_bytes
+
+
+class Partition:
+    """The groups of a graph.
+
+    groups   in no particular order; each has its members in the order of the graph
+    home     the group each computed node belongs to
+    links    what each computed node reads
+    readers  who reads each node, through which views
+    """
+
+    def __init__(self, order: list[Node], storage: Storage):
+        self._storage = storage
+        self._position = {n: i for i, n in enumerate(order)}
+        self._dependence = Dependence()
+        self._number: dict[Node, int] = {}  # of a computed node or concatenation: its group
+        self._groups: dict[int, Group] = {}
+        self._closed: set[int] = set()  # groups nothing may join
+        self.links: dict[Node, list[Link]] = {}
+        self.readers: dict[Node, list[tuple[Node, Link]]] = {}
+        computed = [n for n in order if size(n.shape) and self._is_computed(n)]
+        for n in computed:
+            self.links[n] = links_of(n, storage.solid)
+            for link in self.links[n]:
+                self.readers.setdefault(link.base, []).append((n, link))
+        for n in computed:
+            self._place(n)
+        self._merge_independent()
+        self.groups = list(self._groups.values())
+        self.home = {n: group for group in self.groups for n in group.members}
+
+    def _is_computed(self, n: Node) -> bool:
+        """Whether something must be done for a node: it is neither a leaf nor a view that nobody stores."""
+        if n in self._storage.leaves or n.op.kind == "leaf":
+            return False
+        return n in self._storage.solid or not is_view(n)
+
+    def in_order(self) -> list[Group]:
+        """The groups, those that others wait for first: what comes before a group has fewer groups before it."""
+        return [self._groups[g] for g in sorted(self._groups, key=lambda g: (self._dependence.rank(g), g))]
+
+    # ---- one node -----------------------------------------------------------------------------------------------------
+
+    def _place(self, n: Node) -> None:
+        """Join `n` to the group that saves most, with all other groups that can become one with it; or begin a group."""
+        needs = {self._number[link.base] for link in self.links[n] if link.base in self._number}
+        if n.op.name == "concat":
+            self._number[n] = self._dependence.add(needs)
+            self._closed.add(self._number[n])
+            return
+        alone = group_of(n)
+        legal = [g for g in dict.fromkeys(self._dependence.find(g) for g in needs) if self._may_join(n, alone, g, needs)]
+        if not legal or n.op.name == "check":
+            number = self._dependence.add(needs)
+            self._groups[number] = alone
+            self._number[n] = number
+            if n.op.name == "check":
+                self._closed.add(number)
+            return
+        best = max(legal, key=lambda g: (self._worth(n, g).saved_bytes, g))
+        self._join(n, alone, best, needs)
+        for other in legal:
+            if other != best:
+                self._try_merge(best, other)
+
+    def _may_join(self, n: Node, alone: Group, g: int, needs: set[int]) -> bool:
+        """Whether `n` can be computed in group `g`: the spaces fit, no circle forms, the body stays short."""
+        if g in self._closed or not self._dependence.may_need(g, needs):
+            return False
+        group = self._groups[g]
+        if len(group.members) >= MOST_MEMBERS:
+            return False
+        return joined_kind(group, alone) is not None and self._links_fit(n, alone, group)
+
+    def _links_fit(self, n: Node, alone: Group, group: Group) -> bool:
+        """Whether everything `n` reads of a group lies at the points where `n` needs it."""
+        role = role_in(n, alone, group, self.links[n])
+        inside = set(group.members)
+        return role is not None and all(link_fits(n, k, role, link, group.kept, joined_kind(group, alone))
+                                        for k, link in enumerate(self.links[n]) if link.base in inside)
+
+    def _worth(self, n: Node, g: int) -> Worth:
+        read = written = 0
+        for base in dict.fromkeys(link.base for link in self.links[n]):
+            if base in self._number and self._dependence.find(self._number[base]) == g:
+                size_bytes = size(base.shape) * base.dtype.size
+                read += size_bytes
+                if base not in self._storage.home and all(reader is n for reader, _ in self.readers[base]):
+                    written += size_bytes
+        return Worth(read, written)
+
+    def _join(self, n: Node, alone: Group, g: int, needs: set[int]) -> None:
+        group = self._groups[g]
+        role = role_in(n, alone, group, self.links[n])
+        kind = joined_kind(group, alone)
+        assert kind is not None
+        group.kind, group.sizes = kind
+        group.members.append(n)
+        if role == "kept":
+            group.kept.add(n)
+        self._number[n] = g
+        self._dependence.need(g, needs)
+
+    # ---- two groups ---------------------------------------------------------------------------------------------------
+
+    def _try_merge(self, a: int, b: int) -> bool:
+        """Make two groups one if that is legal."""
+        a, b = self._dependence.find(a), self._dependence.find(b)
+        if a == b or a in self._closed or b in self._closed or not self._dependence.may_merge(a, b):
+            return False
+        first, second = self._groups[a], self._groups[b]
+        if len(first.members) + len(second.members) > MOST_MEMBERS:
+            return False
+        merged = merged_group(first, second)
+        if merged is None:
+            return False
+        inside = set(merged.members)
+        for n in merged.members:
+            role = "kept" if n in merged.kept else "full"
+            for k, link in enumerate(self.links[n]):
+                if link.base in inside and not link_fits(n, k, role, link, merged.kept, (merged.kind, merged.sizes)):
+                    return False
+        merged.members.sort(key=self._position.__getitem__)
+        number = self._dependence.merge(a, b)
+        del self._groups[a], self._groups[b]
+        self._groups[number] = merged
+        return True
+
+    def _merge_independent(self) -> None:
+        """Put together groups over one space that are small, or lie near each other and read the same values."""
+        table: dict[int, list[int]] = {}
+        for g, group in self._groups.items():
+            if group.kind in ("map", "row") and g not in self._closed:
+                table.setdefault(_points(group), []).append(g)
+        for points, numbers in table.items():
+            reads = {g: self._large_reads(self._groups[g]) for g in numbers}
+            for i, a in enumerate(numbers):
+                for b in numbers[i + 1:]:
+                    if a in self._groups and b in self._groups and (4 * points <= SMALL_BYTES or reads[a] & reads[b] and self._near(a, b)):
+                        self._try_merge(a, b)
+
+    def _near(self, a: int, b: int) -> bool:
+        starts = [self._position[self._groups[g].members[0]] for g in (a, b)]
+        return abs(starts[0] - starts[1]) <= NEAR_NODES
+
+    def _large_reads(self, group: Group) -> set[Node]:
+        """What a group reads with about one value per point."""
+        return {link.base for n in group.members for link in self.links[n] if 2 * size(link.base.shape) > _points(group)}
+
+
+def _points(group: Group) -> int:
+    total = 1
+    for n in group.sizes:
+        total *= n
+    return total
+
+
+def joined_kind(group: Group, alone: Group) -> tuple[str, tuple[int, ...]] | None:
+    """Kind and sizes of a group once another node is in it; None if they are no one item."""
+    if alone.kind == "map":
+        return (group.kind, group.sizes) if group.kind in ("map", "row", "column", "contraction") else None
+    if alone.kind == "row":
+        if group.kind == "row" and group.sizes == alone.sizes:
+            return "row", group.sizes
+        if group.kind == "map" and group.sizes[0] == _points(alone):
+            return "row", alone.sizes
+    return None
+
+
+def role_in(n: Node, alone: Group, group: Group, links: list[Link]) -> str | None:
+    """'full' for a value with one element per point of the group's space, 'kept' for one per reduced row; None if neither."""
+    if alone.kind == "row":
+        return "kept"
+    count = size(n.shape)
+    if group.kind == "column":
+        return "kept" if count == group.sizes[0] * group.sizes[2] else None
+    if group.kind == "row" and count == group.sizes[0] and any(link.base in group.kept and link.relabels for link in links):
+        return "kept"
+    return "full" if count == _points(group) else None
+
+
+def link_fits(n: Node, k: int, role: str, link: Link, kept: set[Node], space: tuple[str, tuple[int, ...]] | None) -> bool:
+    """Whether member `n` can take its input number k from its own group: at the same point, or from the same reduced row.
+
+    role   what n is in the group: 'full' or 'kept'
+    kept   members of the group with one value per reduced row
+    space  kind and sizes of the group
+    """
+    if space is None or n.op.kind in ("contraction", "scatter", "host") or (n.op.kind == "gather" and k == 0):
+        return False
+    if n.op.kind == "reduce":
+        role = "full" if space[0] == "row" else "none"
+    if link.base in kept:
+        if role == "kept":
+            return link.relabels
+        return role == "full" and space[0] == "row" and is_row_constant(link, space[1][0], space[1][1])
+    return role == "full" and link.relabels
+
+
+def merged_group(a: Group, b: Group) -> Group | None:
+    """The group of both, its members unsorted; None if the two are no one item."""
+    if a.kind == "map":
+        a, b = b, a
+    if b.kind == "map":
+        if a.kind in ("map", "row", "contraction") and _points(a) == _points(b):
+            return Group(a.kind, a.sizes, a.members + b.members, set(a.kept))
+        return None
+    if a.kind == b.kind == "row" and a.sizes == b.sizes:
+        return Group("row", a.sizes, a.members + b.members, a.kept | b.kept)
+    return None
