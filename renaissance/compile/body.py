@@ -119,6 +119,8 @@ class Body:
             return [(n.inputs[1], at)]
         if n.op.name == "check":
             return [(n.inputs[1], at), (n.inputs[0], at)]
+        if n.op.name == "random_at":
+            return [(n.inputs[2], at)]
         if n.op.kind == "scalar":
             return [(i, at) for i in n.inputs]
         return []
@@ -148,7 +150,9 @@ class Body:
         if name == "take":
             return self._gather(n, at, args[0])
         if name == "random_bits":
-            return self._random(n, at)
+            return self._random(n, self._affine(at.flat))
+        if name == "random_at":
+            return self._random(n, args[0])
         raise PlanError(f"{n!r} cannot be computed inside a kernel; it should have been stored by an earlier one")
 
     def _padded(self, n: Node, at: IndexMap, value: int) -> int:
@@ -188,12 +192,12 @@ class Body:
         except (NeedsSplit, NotAffine):
             raise NotAffine(x) from None
 
-    def _random(self, n: Node, at: IndexMap) -> int:
-        seed, ticket = n.inputs
+    def _random(self, n: Node, index: int) -> int:
+        seed, ticket = n.inputs[:2]
         if seed not in self._scope.scalars or ticket not in self._scope.scalars:
             raise PlanError(f"{n!r}: seed and ticket must be run-time scalars, got {seed!r} and {ticket!r}")
         numbers = (self._scope.scalars[seed], self._scope.scalars[ticket])
-        return self._add("philox", (self._affine(at.flat),), numbers, n.dtype)
+        return self._add("philox", (index,), numbers, n.dtype)
 
     # ---- index arithmetic ---------------------------------------------------------------------------------------------
 

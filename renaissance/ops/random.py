@@ -13,7 +13,7 @@ from renaissance.ir.dtype import DType
 from renaissance.ir.node import Node, Op, Shape, unique
 from renaissance.ir.philox import philox_uint32
 from renaissance.ops.elementwise import astype, bitwise_right_shift, cos, equal, less, lit, log, multiply, sqrt, subtract
-from renaissance.ops.value import Value
+from renaissance.ops.value import Value, apply
 
 
 def _infer(inputs: tuple[Node, ...], shape: Shape) -> tuple[Shape, DType]:
@@ -31,6 +31,23 @@ RANDOM_BITS = Op("random_bits", "random", _infer, _reference, attrs=("shape",))
 def random_bits(shape: Shape, seed: Node, ticket: Node) -> Node:
     """uint32 words: element i (row-major) is Philox 4x32-10 of (seed, ticket, i); seed and ticket are 0-d uint64 nodes."""
     return unique(RANDOM_BITS, shape, dt.uint32, (shape,), (seed, ticket))
+
+
+def _infer_at(inputs: tuple[Node, ...]) -> tuple[Shape, DType]:
+    return inputs[2].shape, dt.uint32
+
+
+def _reference_at(arrays: Any, out: Any) -> Any:
+    seed, ticket, index = arrays
+    return philox_uint32(int(seed), int(ticket), np.asarray(index, np.uint64).ravel()).reshape(out[0])
+
+
+RANDOM_AT = Op("random_at", "random", _infer_at, _reference_at)
+
+
+def random_at(index: Value, seed: Node, ticket: Node) -> Value:
+    """uint32 words at given logical positions: Philox 4x32-10 of (seed, ticket, index); index is int64 and not negative."""
+    return apply(RANDOM_AT, (Value(seed), Value(ticket), index))
 
 
 def unit_uniform(bits: Value) -> Any:

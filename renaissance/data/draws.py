@@ -1,0 +1,48 @@
+"""Random numbers of the data path: a function of (seed, epoch, sample), whatever batch a sample lands in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from renaissance.engine import scalar
+from renaissance.ir import dtype as dt
+from renaissance.ops.random import random_at, unit_uniform
+from renaissance.tensor import tracing
+
+# Tickets: the program's own draws count up from 0, the order of samples uses the far half; augmentation lies between.
+_FIRST_TICKET = 1 << 62
+_DRAWS_PER_EPOCH = 1 << 10
+
+
+class SampleDraws:
+    """Draws for given samples in a given epoch; the epoch may change between runs of a compiled function.
+
+    seed   int, modulo 2^64
+    epoch  the epoch the next draws are for
+    """
+
+    def __init__(self, seed: int):
+        self.seed = seed % (1 << 64)
+        self.epoch = 0
+        self._made = 0
+
+    def start(self) -> None:
+        """Begin the draws of one chain: its first draw is number 0 of the epoch."""
+        self._made = 0
+
+    def uniform(self, samples: Any, low: float = 0.0, high: float = 1.0) -> Any:
+        """One float32 number in [low, high) for each of `samples` (int64 positions in the data set)."""
+        made = self._made
+        self._made += 1
+
+        def values() -> dict[str, int]:
+            return {"seed": self.seed, "ticket": _FIRST_TICKET + self.epoch * _DRAWS_PER_EPOCH + made}
+
+        if tracing.recorder is not None:
+            bound = {name: t.node for name, t in tracing.recorder.scalars(values, dt.uint64).items()}
+        else:
+            bound = {name: scalar(v, dt.uint64) for name, v in values().items()}
+        u = unit_uniform(random_at(samples, bound["seed"], bound["ticket"]))
+        return u * (high - low) + low
+
+

@@ -1,0 +1,320 @@
+"""Augmentation of image batches as tensor operations: they become kernels at the head of the training step's own plan.
+
+A chain of geometric transforms is one warp from the stored image: their affine maps are composed, and every output pixel is read
+once, between four stored pixels. What an intermediate crop cuts off can therefore come back into view behind a later rotation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from renaissance.data.draws import SampleDraws
+from renaissance.errors import ArgumentError, DTypeError, ShapeError
+from renaissance.ir import dtype as dt
+from renaissance.ops.elementwise import astype, clip, cos, exp, floor, greater_equal, less, logical_and, round_, sin, sqrt, where
+from renaissance.ops.index import arange_like, gather_inside
+from renaissance.ops.movement import concat
+from renaissance.tensor import Tensor, tensor
+
+Row = tuple[Any, Any, Any]
+
+
+@dataclass
+class Images:
+    """A batch on its way through a chain: not yet read pixels of stored images, or pixels.
+
+    stored    (N, H, W) or (N, H, W, C) uint8 or float32: the whole set
+    samples   (B,) int64: which of them
+    size      height and width as the next transform sees them, in pixels
+    rows      stored row    = rows[0] i + rows[1] j + rows[2] of output pixel (i, j); numbers or (B,) tensors
+    columns   stored column = columns[0] i + columns[1] j + columns[2]
+    whole     all coordinates are whole numbers: no interpolation is needed
+    pixels    (B, C, H, W) float32, once something needed them
+    """
+
+    stored: Tensor
+    samples: Tensor
+    draws: SampleDraws
+    size: tuple[int, int]
+    rows: Row = (1.0, 0.0, 0.0)
+    columns: Row = (0.0, 1.0, 0.0)
+    whole: bool = True
+    pixels: Any = field(default=None)
+
+    def warp(self, rows: Row, columns: Row, size: tuple[int, int], whole: bool) -> None:
+        """Put an affine map from new output pixels to present ones before what is there."""
+        if self.pixels is not None:
+            raise ArgumentError("geometric transforms must come before those that change pixels (RandomErasing, Normalize)")
+        self.rows, self.columns = _after(self.rows, rows, columns), _after(self.columns, rows, columns)
+        self.size = size
+        self.whole = self.whole and whole
+
+    def read(self) -> Any:
+        """The pixels, warped on first use; uint8 counts as value / 255."""
+        if self.pixels is None:
+            self.pixels = _sample(self)
+        return self.pixels
+
+    @property
+    def batch(self) -> int:
+        return self.samples.shape[0]
+
+
+def _mul(a: Any, b: Any) -> Any:
+    """a b, with plain 0 and 1 kept plain."""
+    if isinstance(a, float) and isinstance(b, float):
+        return a * b
+    for x, y in ((a, b), (b, a)):
+        if isinstance(x, float) and x in (0.0, 1.0):
+            return y if x else 0.0
+    return a * b
+
+
+def _plus(a: Any, b: Any) -> Any:
+    if isinstance(a, float) and a == 0.0:
+        return b
+    return a if isinstance(b, float) and b == 0.0 else a + b
+
+
+def _after(outer: Row, rows: Row, columns: Row) -> Row:
+    """outer applied to the point (rows, columns)."""
+    a, b, c = outer
+    return (_plus(_mul(a, rows[0]), _mul(b, columns[0])), _plus(_mul(a, rows[1]), _mul(b, columns[1])),
+            _plus(_plus(_mul(a, rows[2]), _mul(b, columns[2])), c))
+
+
+def _grid(images: Images) -> tuple[tuple[int, int, int], Any, Any]:
+    """The shape (B, H, W) of the output, and the row and column of each pixel."""
+    shape = (images.batch, *images.size)
+    i = arange_like(shape[1], dt.float32, Tensor).reshape(1, shape[1], 1).broadcast_to(shape)
+    j = arange_like(shape[2], dt.float32, Tensor).reshape(1, 1, shape[2]).broadcast_to(shape)
+    return shape, i, j
+
+
+def _spread(value: Any, shape: tuple[int, int, int]) -> Any:
+    return value if isinstance(value, float) else value.reshape(shape[0], 1, 1).broadcast_to(shape)
+
+
+def _sample(images: Images) -> Any:
+    """Read every output pixel: the four stored neighbours, weighted by nearness; outside the stored image is 0."""
+    stored = images.stored
+    height, width = stored.shape[1:3]
+    channels = stored.shape[3] if stored.ndim == 4 else 1
+    shape, i, j = _grid(images)
+
+    def coordinate(row: Row) -> Any:
+        a, b, c = (_spread(v, shape) for v in row)
+        return _plus(_plus(_mul(a, i), _mul(b, j)), c)
+
+    y, x = coordinate(images.rows), coordinate(images.columns)
+    top, left = (y, x) if images.whole else (floor(y), floor(x))
+    first = (images.samples * (height * width)).reshape(shape[0], 1, 1).broadcast_to(shape)
+    flat = stored.reshape(stored.size)
+
+    def neighbour(dy: int, dx: int, channel: int) -> Any:
+        r, c = top + float(dy), left + float(dx)
+        inside = logical_and(logical_and(greater_equal(r, 0.0), less(r, float(height))),
+                             logical_and(greater_equal(c, 0.0), less(c, float(width))))
+        r, c = clip(r, 0.0, height - 1.0), clip(c, 0.0, width - 1.0)
+        at = first + astype(r * float(width) + c, dt.int64)
+        if channels > 1:
+            at = at * channels + channel
+        value = astype(gather_inside(flat, at), dt.float32)
+        return where(inside, value, 0.0)
+
+    planes = []
+    for channel in range(channels):
+        if images.whole:
+            value = neighbour(0, 0, channel)
+        else:
+            fy, fx = y - top, x - left
+            upper = neighbour(0, 0, channel) * (1.0 - fx) + neighbour(0, 1, channel) * fx
+            lower = neighbour(1, 0, channel) * (1.0 - fx) + neighbour(1, 1, channel) * fx
+            value = upper * (1.0 - fy) + lower * fy
+        planes.append((value * (1 / 255) if stored.dtype is dt.uint8 else value).reshape(shape[0], 1, *images.size))
+    return planes[0] if channels == 1 else concat(planes, 1)
+
+
+class Transform:
+    """One step of an augmentation chain: changes a batch of Images."""
+
+    def __call__(self, images: Images) -> None:
+        raise ArgumentError(f"{type(self).__name__} does not say what it does to images")
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{k}={v}" for k, v in vars(self).items())
+        return f"{type(self).__name__}({settings})"
+
+
+class Pad(Transform):
+    """Zeros around the image.
+
+    out[i, j] = in[i - padding, j - padding], 0 outside
+
+    padding  pixels on each side
+    raises   ArgumentError for a negative padding
+    source   torchvision, Pad
+    """
+
+    def __init__(self, padding: int):
+        if padding < 0:
+            raise ArgumentError(f"Pad: padding must not be negative, got {padding}")
+        self.padding = padding
+
+    def __call__(self, images: Images) -> None:
+        h, w = images.size
+        shift = -float(self.padding)
+        images.warp((1.0, 0.0, shift), (0.0, 1.0, shift), (h + 2 * self.padding, w + 2 * self.padding), True)
+
+
+class RandomCrop(Transform):
+    """A window of a given size at a place drawn for each sample.
+
+    out[i, j] = in[i + y, j + x],  y and x equally likely from 0 to what fits
+
+    size     height and width in pixels, or one int
+    raises   ArgumentError for sizes below 1; ShapeError when the image is smaller than the window
+    source   torchvision, RandomCrop
+    """
+
+    def __init__(self, size: int | Sequence[int]):
+        self.size = (size, size) if isinstance(size, int) else (size[0], size[1])
+        if min(self.size) < 1:
+            raise ArgumentError(f"RandomCrop: size must be at least 1, got {size}")
+
+    def __call__(self, images: Images) -> None:
+        (h, w), (th, tw) = images.size, self.size
+        if th > h or tw > w:
+            raise ShapeError(f"RandomCrop: the window {self.size} is larger than the image {images.size}; put Pad before it")
+        y = floor(images.draws.uniform(images.samples, 0.0, h - th + 1.0))
+        x = floor(images.draws.uniform(images.samples, 0.0, w - tw + 1.0))
+        images.warp((1.0, 0.0, y), (0.0, 1.0, x), self.size, True)
+
+
+class RandomRotation(Transform):
+    """A turn about the centre by an angle drawn for each sample, bilinear, 0 outside.
+
+    angle equally likely from -degrees to degrees; positive turns counter-clockwise
+
+    degrees  largest angle
+    raises   ArgumentError for a negative angle
+    source   torchvision, RandomRotation (there nearest by default)
+    """
+
+    def __init__(self, degrees: float):
+        if degrees < 0:
+            raise ArgumentError(f"RandomRotation: degrees must not be negative, got {degrees}")
+        self.degrees = degrees
+
+    def __call__(self, images: Images) -> None:
+        angle = images.draws.uniform(images.samples, -self.degrees, self.degrees) * (math.pi / 180)
+        c, s = cos(angle), sin(angle)
+        cy, cx = ((n - 1) / 2 for n in images.size)
+        rows = (c, s, cy - c * cy - s * cx)
+        columns = (-s, c, cx + s * cy - c * cx)
+        images.warp(rows, columns, images.size, False)
+
+
+class RandomScale(Transform):
+    """Height and width stretched about the centre, each by a factor drawn for each sample, bilinear, 0 outside.
+
+    in = centre + (out - centre) / factor
+
+    low, high  range of both factors
+    raises     ArgumentError unless 0 < low <= high
+    source     definition
+    """
+
+    def __init__(self, low: float, high: float):
+        if not 0 < low <= high:
+            raise ArgumentError(f"RandomScale: needs 0 < low <= high, got {low} and {high}")
+        self.low, self.high = low, high
+
+    def __call__(self, images: Images) -> None:
+        a = 1.0 / images.draws.uniform(images.samples, self.low, self.high)
+        b = 1.0 / images.draws.uniform(images.samples, self.low, self.high)
+        cy, cx = ((n - 1) / 2 for n in images.size)
+        images.warp((a, 0.0, cy - a * cy), (0.0, b, cx - b * cx), images.size, False)
+
+
+class RandomErasing(Transform):
+    """A rectangle set to a value, with probability p.
+
+    area  A = u H W, u from scale;  height sqrt(A r), width sqrt(A / r), ln r from ln ratio; rounded, cut to the image, placed anywhere
+
+    p        probability
+    scale    smallest and largest share of the area
+    ratio    smallest and largest height / width
+    value    written to the pixels
+    raises   ArgumentError for values out of range
+    source   Zhong et al. 2017, arXiv:1708.04896; torchvision, RandomErasing (there drawn anew when it does not fit)
+    """
+
+    def __init__(self, p: float = 0.5, scale: Sequence[float] = (0.02, 0.33), ratio: Sequence[float] = (0.3, 3.3), value: float = 0.0):
+        if not (0 <= p <= 1 and 0 < scale[0] <= scale[1] <= 1 and 0 < ratio[0] <= ratio[1]):
+            raise ArgumentError(f"RandomErasing: needs 0 <= p <= 1 and increasing positive scale and ratio, got {p}, {scale}, {ratio}")
+        self.p, self.scale, self.ratio, self.value = p, tuple(scale), tuple(ratio), value
+
+    def __call__(self, images: Images) -> None:
+        pixels = images.read()
+        h, w = images.size
+        draw, samples = images.draws.uniform, images.samples
+        area = draw(samples, *self.scale) * float(h * w)
+        r = exp(draw(samples, math.log(self.ratio[0]), math.log(self.ratio[1])))
+        eh, ew = clip(round_(sqrt(area * r)), 1.0, float(h)), clip(round_(sqrt(area / r)), 1.0, float(w))
+        y, x = floor(draw(samples) * (float(h) + 1.0 - eh)), floor(draw(samples) * (float(w) + 1.0 - ew))
+        # Not chosen: a rectangle without rows.
+        eh = where(less(draw(samples), self.p), eh, 0.0)
+        shape, i, j = _grid(images)
+        y, x, eh, ew = (_spread(v, shape) for v in (y, x, y + eh, x + ew))
+        hit = logical_and(logical_and(greater_equal(i, y), less(i, eh)), logical_and(greater_equal(j, x), less(j, ew)))
+        images.pixels = where(hit.reshape(shape[0], 1, h, w), self.value, pixels)
+
+
+class Normalize(Transform):
+    """Shift and scale each channel.
+
+    out = (in - mean) / std
+
+    mean, std  numbers, or one for each channel
+    raises     ArgumentError for a std of 0; ShapeError when channels differ
+    source     torchvision, Normalize
+    """
+
+    def __init__(self, mean: float | Sequence[float], std: float | Sequence[float]):
+        self.mean = (mean,) if isinstance(mean, (int, float)) else tuple(mean)
+        self.std = (std,) if isinstance(std, (int, float)) else tuple(std)
+        if len(self.mean) != len(self.std) or not all(s > 0 for s in self.std):
+            raise ArgumentError(f"Normalize: mean and std must be as many, std positive, got {mean} and {std}")
+
+    def __call__(self, images: Images) -> None:
+        pixels = images.read()
+        if len(self.mean) == 1:
+            images.pixels = (pixels - float(self.mean[0])) / float(self.std[0])
+            return
+        if len(self.mean) != pixels.shape[1]:
+            raise ShapeError(f"Normalize: {len(self.mean)} means for {pixels.shape[1]} channels")
+        mean, std = (tensor(v).reshape(1, len(v), 1, 1) for v in (self.mean, self.std))
+        images.pixels = (pixels - mean) / std
+
+
+def augmented(stored: Tensor, samples: Tensor, chain: Sequence[Transform], draws: SampleDraws) -> Any:
+    """The batch of `samples`, after the chain.
+
+    stored   (N, H, W) or (N, H, W, C) uint8 or float32
+    samples  (B,) int64, each from 0 to N - 1
+    returns  (B, C, H', W') float32
+    raises   ShapeError, DTypeError for stored images of another form; what the transforms raise
+    """
+    if stored.ndim not in (3, 4):
+        raise ShapeError(f"augmentation takes images (N, H, W) or (N, H, W, C), got {stored.shape}")
+    if stored.dtype not in (dt.uint8, dt.float32):
+        raise DTypeError(f"augmentation takes uint8 or float32 images, got {stored.dtype.name}")
+    draws.start()
+    images = Images(stored, samples, draws, (stored.shape[1], stored.shape[2]))
+    for transform in chain:
+        transform(images)
+    return images.read()
