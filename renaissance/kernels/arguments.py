@@ -1,0 +1,162 @@
+"""The argument block of a kernel: filled while lowering (Arguments), read at the kernel's entry (Frame).
+
+Everything that differs between two items of the same pattern goes here: addresses, strides, extents, constants, scalars. What is
+left of a body after that - slot numbers in place of values - is the pattern, and the pattern is what is compiled and cached.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from renaissance.errors import KernelError
+from renaissance.ir.dtype import DType, bool_, float64
+from renaissance.ir.plan import Access, Instr, Operand
+from renaissance.kernels.loops import I8, I64, PTR, Builder, Type, Value
+from renaissance.kernels.lowered import Slot
+
+_SLOT_BYTES = 8
+_INT_KINDS = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
+# Words whose second argument shapes the code when it is a constant: division by it, a chain of products, a fixed shift.
+_SPECIALISED = ("floordiv", "mod", "pow", "shl", "shr")
+_INLINE = (0.0, 1.0, -1.0, 2.0, 0.5)  # constants that let LLVM drop operations; others are slots so that kernels are shared
+_NEAR = 1 << 26  # element strides up to here let 16 lanes be addressed with 32-bit indices
+
+
+def register(dtype: DType, lanes: int = 1) -> Type:
+    """How a dtype is held in registers: bool as i1, the 16-bit floats as f32, the others as they are."""
+    if dtype is bool_:
+        return Type("i1", lanes)
+    if dtype.is_float:
+        return Type("f64" if dtype is float64 else "f32", lanes)
+    return Type(_INT_KINDS[dtype.size], lanes)
+
+
+@dataclass(frozen=True)
+class Place:
+    """An Access as a kernel sees it: where the block holds its address and its strides (None: the stride is 0).
+
+    row is the class of the stride along the vector dimension: 'same' (0), 'next' (1), 'near' (any, 32-bit lane indices), 'far'.
+    """
+
+    operand: int
+    dtype: DType
+    base: int
+    strides: tuple[int | None, ...]
+    row: str
+
+
+class Arguments:
+    """Collects slots. `vector` is the dimension of the index space that lies along the lanes."""
+
+    def __init__(self, operands: Sequence[Operand], vector: int):
+        self.operands = operands
+        self.vector = vector
+        self.slots: list[Slot] = []
+        self.types: list[Type] = []
+        self.places: list[Place] = []
+        self._known: dict[object, int] = {}
+
+    def slot(self, slot: Slot, type: Type) -> int:
+        """Append a slot that the kernel reads as `type`; its number."""
+        self.slots.append(slot)
+        self.types.append(type)
+        return len(self.slots) - 1
+
+    def int(self, value: int) -> int:
+        return self.slot(("int", int(value)), I64)
+
+    def operand(self, number: int) -> int:
+        """The slot of an operand's own address."""
+        return self._once(("operand", number), ("operand", number, 0), PTR)
+
+    def scalar(self, number: int, dtype: DType) -> int:
+        """The slot of a run-time scalar, read in its memory form."""
+        return self._once(("scalar", number), ("scalar", number, dtype), memory(dtype))
+
+    def error(self) -> int:
+        return self._once("error", ("error",), PTR)
+
+    def place(self, access: Access) -> int:
+        """The number of an access's Place; equal accesses have one."""
+        found = self._known.get(access)
+        if found is None:
+            dtype = self.operands[access.operand].dtype
+            base = self.slot(("operand", access.operand, access.offset * dtype.size), PTR)
+            strides = tuple(None if s == 0 else self.int(s) for s in access.strides)
+            along = access.strides[self.vector]
+            row = "same" if along == 0 else "next" if along == 1 else "near" if abs(along) <= _NEAR else "far"
+            self.places.append(Place(access.operand, dtype, base, strides, row))
+            found = self._known[access] = len(self.places) - 1
+        return found
+
+    def bind(self, body: Sequence[Instr]) -> tuple[Instr, ...]:
+        """The body with attrs turned into numbers of places and slots: its pattern, which `body.emit` takes."""
+        return tuple(replace(i, attr=self._attribute(n, i, body)) for n, i in enumerate(body))
+
+    def _attribute(self, number: int, instr: Instr, body: Sequence[Instr]) -> object:
+        attr = instr.attr
+        if instr.op == "load":
+            return self.place(attr)  # type: ignore[arg-type]
+        if instr.op == "load_at":
+            return (self.operand(attr), self.operands[attr].dtype)  # type: ignore[arg-type, call-overload]
+        if instr.op == "scalar":
+            return self.scalar(attr, instr.dtype)  # type: ignore[arg-type]
+        if instr.op == "philox":
+            return tuple(self._halves(s) for s in attr)  # type: ignore[union-attr]
+        if instr.op == "check":
+            return (self.error(), self.int(attr + 1))  # type: ignore[operator]
+        if instr.op == "const":
+            return self._constant(number, instr, body)
+        return attr
+
+    def _halves(self, number: int) -> int:
+        """A 64-bit scalar (seed or ticket)."""
+        return self._once(("scalar64", number), ("scalar", number, _UINT64), I64)
+
+    def _constant(self, number: int, instr: Instr, body: Sequence[Instr]) -> object:
+        """('inline', bits) or the number of a slot."""
+        value = np.frombuffer(instr.attr, instr.dtype.numpy)[0]  # type: ignore[call-overload]
+        bits = int.from_bytes(instr.attr, "little")  # type: ignore[arg-type]
+        shapes_code = any(i.op in _SPECIALISED and number in i.args[1:] for i in body)
+        if shapes_code or instr.dtype is bool_ or not math.isfinite(float(value)) or float(value) in _INLINE:
+            return ("inline", bits)
+        return self.slot(("int", bits), memory(instr.dtype))
+
+    def _once(self, name: object, slot: Slot, type: Type) -> int:
+        if name not in self._known:
+            self._known[name] = self.slot(slot, type)
+        return self._known[name]
+
+    def structure(self) -> object:
+        """What of the block shapes the code."""
+        return tuple(self.places), tuple(self.types)
+
+
+class Frame:
+    """The argument block inside a kernel: every slot's value, loaded at the entry so that all loops may use it."""
+
+    def __init__(self, b: Builder, arguments: Arguments):
+        args = b.param("args")
+        self.b = b
+        self.places = arguments.places
+        self.values = [b.load(b.offset(args, _SLOT_BYTES * n), type) for n, type in enumerate(arguments.types)]
+
+    def __getitem__(self, slot: int) -> Value:
+        return self.values[slot]
+
+    def address(self, place: int, index: Sequence[Value | None]) -> Value:
+        """The address of a place's element at an index of the space; None stands for 0."""
+        b, p = self.b, self.places[place]
+        total = self.values[p.base]
+        for stride, i in zip(p.strides, index):
+            if stride is not None and i is not None:
+                step = b.mul(i, self.values[stride]) if not self._unit(p, stride) else i
+                total = b.offset(total, b.mul(step, p.dtype.size))
+        return total
+
+    def _unit(self, place: Place, stride: int) -> bool:
+        return place.row == "next" and stride == place.strides[-1]
