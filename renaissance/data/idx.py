@@ -113,8 +113,7 @@ def _read(path: Path, stream: BinaryIO, most_bytes: int) -> np.ndarray:
         data = np.empty(data_bytes, np.uint8)
     except MemoryError:
         raise _damaged(path, f"its header claims {claim}, more than this machine's free memory") from None
-    view = memoryview(data)
-    filled = 0
+    view, filled = data.data, 0
     while filled < data_bytes:
         count = stream.readinto(view[filled : filled + _CHUNK_BYTES])  # type: ignore[attr-defined]
         if not count:

@@ -160,4 +160,4 @@ def _reason(fault: Exception) -> str:
 
 def _unavailable(name: str, faults: dict[str, str]) -> DataError:
     reasons = "; ".join(f"{mirror}: {reason}" for mirror, reason in faults.items())
-    return DataError(f"{name} could not be downloaded ({reasons}); check the network, or put the file there yourself")
+    return DataError(f"{name} could not be downloaded ({reasons}); check the network")
