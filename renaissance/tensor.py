@@ -213,8 +213,8 @@ class Tensor(Value):
     def grad(self) -> Tensor | None:
         grad = self._grad if tracing.recorder is None else tracing.recorder.entry_grad(self)
         if grad is USED:
-            raise GradientError("this gradient was used by optimizer.step() and not kept; to read it, do so before step(), "
-                                "or make the optimizer with keep_grads=True")
+            raise GradientError("this gradient was used by optimizer.step() and not kept: call zero_grad() before the next backward(); "
+                                "to read it after step(), make the optimizer with keep_grads=True")
         return grad
 
     @grad.setter
@@ -248,9 +248,8 @@ class Tensor(Value):
             if g is None or handle is None:
                 continue
             before = handle._grad if tracing.recorder is None else tracing.recorder.entry_grad(handle)
-            if before is USED:
-                raise GradientError("backward would add to a gradient that optimizer.step() used up; call zero_grad() first, "
-                                    "or make the optimizer with keep_grads=True")
+            if before is USED:  # what it would be added to is gone: reading it stays an error until zero_grad()
+                continue
             value = Tensor(detached(g))
             handle.grad = value if before is None else add(before, value)
 
@@ -544,6 +543,8 @@ def full(shape: int | Sequence[int], value: float, dtype: Any = None) -> Tensor:
     if any(n < 0 for n in sizes):
         raise ShapeError(f"full: sizes must be non-negative, got {sizes}")
     wanted = dt.dtype(dtype) if dtype is not None else dt.dtype(type(value))
+    if tracing.recorder is not None:
+        return Tensor(const(value, wanted)).broadcast_to(sizes)  # type: ignore[attr-defined]
     return from_storage(_filled(sizes, wanted, value), sizes, wanted)
 
 

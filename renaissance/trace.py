@@ -231,7 +231,7 @@ class Entry:
         self.grad_positions = [unique_outputs.index(n) for n in grads]
         self.output_nodes = unique_outputs
         self.inputs = [_input(n, arguments, recorder) for n in linear.leaves]
-        self.identity = [(position, id(t)) for position, t in self.inputs]
+        self.identity = [(p, None if t is None else t.numpy().tobytes() if p == _CONSTANT else id(t)) for p, t in self.inputs]
         self.assigned = [recorder.input_of[leaf] for leaf, _ in assigns]
         self.sources = list(dict.fromkeys(recorder.sources[n][0] for n in linear.scalars if n not in numbers))
         self.scalars = [(numbers[n], "") if n in numbers else (self.sources.index(recorder.sources[n][0]), recorder.sources[n][1])
@@ -248,7 +248,7 @@ class Entry:
             self._secure()
         addresses = []
         for position, t in self.inputs:
-            x = flat[position] if t is None else t if position == _STATE else t._grad
+            x = flat[position] if t is None else t._grad if position == _GRADIENT else t
             data = x._node.data
             addresses.append(data.address if type(data) is Region and type(x) is Tensor else _memory(x).address)
         given = [source() for source in self.sources]
@@ -282,7 +282,8 @@ class Entry:
         engine.compute(sweep(set(leaves)))
 
 
-_STATE, _GRADIENT = -1, -2  # positions of inputs that are no arguments: an outside tensor, or the gradient of one
+# Positions of inputs that are no arguments: an outside tensor, the gradient of one, a tensor of data made in the trace.
+_STATE, _GRADIENT, _CONSTANT = -1, -2, -3
 
 
 def _input(n: Node, arguments: dict[Node, int], recorder: Recorder) -> tuple[int, Tensor | None]:
@@ -291,7 +292,9 @@ def _input(n: Node, arguments: dict[Node, int], recorder: Recorder) -> tuple[int
         return arguments[n], None
     if n in recorder.grad_of:
         return _GRADIENT, recorder.grad_of[n]
-    return _STATE, recorder.input_of[n]
+    if n in recorder.input_of:
+        return _STATE, recorder.input_of[n]
+    return _CONSTANT, Tensor(n)
 
 
 def _bare(n: Node) -> Node:
@@ -372,7 +375,7 @@ class CompiledFunction:
             return
         rows, others = first.key[0], second.key[0]
         at = next((i for i, (a, b) in enumerate(itertools.zip_longest(rows, others)) if a != b), None)
-        line = "" if at is None else f" at {(second.lines[at] if at < len(second.lines) else first.lines[at]) or 'an unknown line'}"
+        line = "" if at is None else next((f" at {where}" for where in (*second.lines[at:], *first.lines[at:]) if where), "")
         raise TraceError(f"compiled function {self.__name__} does something else on its second call{line}: a Python value that it captures "
                          "changed between the calls; pass it as an argument, or make it a tensor and update that in place")
 
