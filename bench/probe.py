@@ -1,0 +1,65 @@
+"""What a measured program says about itself: its times, memory and page faults, as one line of JSON.
+
+Used inside the measured process, so it imports the standard library alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def cores() -> int:
+    """Number of cores this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def peak_rss_mib() -> float:
+    """Largest resident set of this process so far, in MiB.
+
+    `VmHWM` belongs to this program's own address space. `getrusage` keeps the size of the process that started this one
+    where that was larger, so it serves only where there is no /proc.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def minor_faults() -> int:
+    """Page faults of this process so far that needed no disk."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def time_once(action: Callable[[], object]) -> float:
+    """Seconds one call of `action` takes."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def time_steps(step: Callable[[], object], *, warmup: int, steps: int) -> dict[str, float]:
+    """Median seconds of `steps` calls of `step` after `warmup` calls, and minor page faults per call."""
+    for _ in range(warmup):
+        step()
+    faults = minor_faults()
+    seconds = [time_once(step) for _ in range(steps)]
+    return {"seconds": statistics.median(seconds), "faults_per_step": (minor_faults() - faults) / steps}
+
+
+def report(*, seconds: float, faults_per_step: float | None = None, flops_per_second: float | None = None,
+           note: str = "") -> None:
+    """Print the program's one line of JSON: what it measured, and its peak memory.
+
+    flops_per_second  where the program knows it better than the harness: of a part of its work
+    note              what the table should say about how it was done
+    """
+    print(json.dumps({"seconds": seconds, "rss_mib": peak_rss_mib(), "faults_per_step": faults_per_step,
+                      "flops_per_second": flops_per_second, "note": note}), flush=True)
