@@ -81,7 +81,7 @@ class _Draft:
         points: list[Node] = []
         for n in self._group.members:
             if n.op.kind == "reduce":
-                points = self._points(points, needed=True)
+                points = self._points(points)
                 body = self._body(self._space.extents).result(n.inputs[0], self._space.map())
                 self._stages.append(Stage("reduce", body, (), n.op.name.removeprefix("reduce_")))
                 self._given[n] = ("carry", (len(self._stages) - 1, 0))
@@ -89,18 +89,18 @@ class _Draft:
             elif n in self._group.kept:
                 points.append(n)
         sweep = [n for n in self._group.members if n not in self._group.kept and n in self._storage.home]
-        self._points(points, needed=bool(sweep))
+        self._points(points, last=True)
         if sweep:
             body = self._body(self._space.extents)
             stores = self._stored(body, sweep, self._space.full)
             self._stages.append(Stage("map", tuple(body.instrs), stores))
         return Nest("column" if self._group.kind == "column" else "row", self._space.extents, tuple(self._stages))
 
-    def _points(self, nodes: list[Node], needed: bool) -> list[Node]:
-        """Add a point stage for `nodes` if a later stage may need one of them, or they must be stored; returns what is put off."""
+    def _points(self, nodes: list[Node], last: bool = False) -> list[Node]:
+        """Add a point stage for `nodes` if there is something to compute, or at last to store; returns what is put off."""
         computed = [n for n in nodes if n.op.kind != "reduce"]
         stored = [n for n in nodes if n in self._storage.home]
-        if not computed and (needed or not stored):
+        if not computed and not (last and stored):
             return nodes
         body, space = self._body(self._space.extents), self._space
         numbers = {n: body.value(n, space.map(kept=True)) for n in nodes if n in self._storage.home or n in computed}
@@ -113,7 +113,7 @@ class _Draft:
     # ---- the other kinds ----------------------------------------------------------------------------------------------
 
     def _contraction(self) -> Contraction:
-        dot = self._group.members[0]
+        dot = next(n for n in self._group.members if n.op.kind == "contraction")
         a, b = dot.inputs
         batch, m, n = dot.shape
         self._given[dot] = ("acc", None)

@@ -19,6 +19,7 @@ from renaissance.ir.shape import size
 
 MOST_MEMBERS = 160  # scalar instructions of one body: beyond that registers spill and compiling is slow
 SMALL_BYTES = 1 << 15  # below this a launch costs more than the traffic of its values
+LATER_BYTES = 1 << 12  # merging for less waits until all nodes are placed: it must not keep a larger one from being legal
 NEAR_NODES = 32  # values made much earlier than they are needed would only wait in memory
 
 
@@ -50,6 +51,7 @@ class Partition:
         self._number: dict[Node, int] = {}  # of a computed node or concatenation: its group
         self._groups: dict[int, Group] = {}
         self._closed: set[int] = set()  # groups nothing may join
+        self._later: list[tuple[int, int]] = []  # pairs of groups to merge at the end if that is still legal
         self.links: dict[Node, list[Link]] = {}
         self.readers: dict[Node, list[tuple[Node, Link]]] = {}
         computed = [n for n in order if size(n.shape) and self._is_computed(n)]
@@ -59,6 +61,8 @@ class Partition:
                 self.readers.setdefault(link.base, []).append((n, link))
         for n in computed:
             self._place(n)
+        for a, b in self._later:
+            self._try_merge(a, b)
         self._merge_independent()
         self.groups = list(self._groups.values())
         self.home = {n: group for group in self.groups for n in group.members}
@@ -88,14 +92,17 @@ class Partition:
             number = self._dependence.add(needs)
             self._groups[number] = alone
             self._number[n] = number
-            if n.op.name == "check":
+            if n.op.name == "check" or (is_view(n) and n in self._storage.dense):
                 self._closed.add(number)
             return
         best = max(legal, key=lambda g: (self._worth(n, g).saved_bytes, g))
         self._join(n, alone, best, needs)
         for other in legal:
             if other != best:
-                self._try_merge(best, other)
+                if self._worth(n, other).saved_bytes > LATER_BYTES:
+                    self._try_merge(best, other)
+                else:
+                    self._later.append((best, other))
 
     def _may_join(self, n: Node, alone: Group, g: int, needs: set[int]) -> bool:
         """Whether `n` can be computed in group `g`: the spaces fit, no circle forms, the body stays short."""

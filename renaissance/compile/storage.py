@@ -35,6 +35,7 @@ class Storage:
     extra   further places the item that computes a node writes it to
     copies  (node, place): values that lie elsewhere, or nowhere, and must be written to `place` by an item of their own
     solid   views that are stored although they compute nothing: outputs, new state, and what no affine map can reach
+    dense   nodes that must lie in row-major order because no affine map can reach them otherwise
     """
 
     def __init__(self, graph: Graph, order: list[Node], dense: Iterable[Node] = ()):
@@ -43,17 +44,16 @@ class Storage:
         self.copies: list[tuple[Node, Where]] = []
         self.solid = set(dense)
         self.buffers: list[Buffer] = []
-        self._dense = frozenset(dense)
+        self.dense = frozenset(dense)
         self.leaves = {leaf: self._buffer("input", i, leaf) for i, leaf in enumerate(graph.leaves)}
         self.home.update(self.leaves)
         self.state = tuple(self._assign(leaf, value) for leaf, value in graph.assigns if leaf is not value)
-        changed = {leaf for leaf, value in graph.assigns if leaf is not value}
-        self.outputs = tuple(self._output(j, out, changed) for j, out in enumerate(graph.outputs))
+        self.outputs = tuple(self._output(j, out) for j, out in enumerate(graph.outputs))
         for n in reversed(order):  # outer concatenations before those inside them
             if n.op.name == "concat":
                 self._concat(n)
         for n in order:
-            if n.op.name == "concat" or n in self._dense:
+            if n.op.name == "concat" or n in self.dense:
                 self.keep(n)
         for source, _ in self.copies:
             if source.op.kind != "leaf":
@@ -83,7 +83,7 @@ class Storage:
                 rows = list(unflatten(flat, extents, shape, node))
                 rows[axis] = rows[axis].shifted(start)
                 flat = flatten(tuple(rows), whole.shape, len(extents))
-            where = self.home[whole]
+            node, where = whole, self.home[whole]
         return Place(where, flat)
 
     def _buffer(self, place: str, index: int, node: Node) -> int:
@@ -96,10 +96,7 @@ class Storage:
         self._deliver(value, buffer)
         return buffer, self.leaves[leaf]
 
-    def _output(self, number: int, node: Node, changed: set[Node]) -> int:
-        source = _relabelled(node)
-        if source in self.leaves and source not in changed:
-            return self.leaves[source]
+    def _output(self, number: int, node: Node) -> int:
         buffer = self._buffer("output", number, node)
         self._deliver(node, buffer)
         return buffer
@@ -116,7 +113,7 @@ class Storage:
         source = node
         while source.op.name == "reshape" and source not in self.solid:
             source = source.inputs[0]
-        whole_only = isinstance(where, Piece) and (source in self._dense or source.op.kind in ("scatter", "host"))
+        whole_only = isinstance(where, Piece) and (source in self.dense or source.op.kind in ("scatter", "host"))
         if source in self.leaves or source.op.kind == "leaf" or whole_only:
             self.copies.append((source, where))
         elif source not in self.home:
@@ -128,8 +125,3 @@ class Storage:
         else:
             self.extra.setdefault(source, []).append(where)
 
-
-def _relabelled(node: Node) -> Node:
-    while node.op.name == "reshape":
-        node = node.inputs[0]
-    return node

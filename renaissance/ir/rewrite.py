@@ -54,7 +54,8 @@ def _sweep(graph: Graph, table: dict[str, list[Rule]]) -> tuple[Graph, str | Non
         if n in new:
             continue
         result = rebuilt(n, tuple(new[i] for i in n.inputs))
-        users[result] = max(users.get(result, 0), users.get(n, 0))
+        if result is not n:
+            users[result] = users.get(result, 0) + users.get(n, 0)
         for rule in table.get(result.op.name, ()):
             replaced = rule.apply(result, users)
             if replaced is not None and replaced is not result:

@@ -104,9 +104,11 @@ class Run:
             return args[0]
         if i.op == "philox":
             return philox_uint32(int(self.scalars[i.attr[0]]), int(self.scalars[i.attr[1]]), args[0].astype(np.uint64))
-        result = WORDS[i.op].numpy(*(np.ascontiguousarray(a) for a in args))
-        assert result.dtype == numpy, (i, result.dtype)
-        return result
+        narrow = [a.dtype.itemsize == 2 and a.dtype.kind in "fV" for a in args]
+        wide = [np.ascontiguousarray(a, np.float32 if n else None) for a, n in zip(args, narrow)]
+        result = np.asarray(WORDS[i.op].numpy(*wide))
+        assert result.dtype == numpy or any(narrow), (i, result.dtype)
+        return result.astype(numpy)
 
     def store(self, stores, values, extents) -> None:
         for s in stores:
