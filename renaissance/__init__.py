@@ -1,6 +1,8 @@
 """Renaissance: a deep-learning training framework that compiles whole training steps to native code."""
 
+from renaissance import data as data
 from renaissance import errors as errors
+from renaissance import models as models
 from renaissance import nn as nn
 from renaissance import optim as optim
 from renaissance.engine import executor as executor
@@ -107,6 +109,8 @@ from renaissance.tensor import realize as realize
 from renaissance.tensor import tensor as tensor
 from renaissance.tensor import zeros as zeros
 from renaissance.trace import compile as compile
+from renaissance.train import Result as Result
+from renaissance.train import Task as Task
 from renaissance.transforms import grad as grad
 from renaissance.transforms import value_and_grad as value_and_grad
 from renaissance.transforms import vjp as vjp

@@ -1,0 +1,12 @@
+"""Data sets, their transforms, and the order of samples."""
+
+from renaissance.data.dataset import ArrayDataset as ArrayDataset
+from renaissance.data.dataset import Dataset as Dataset
+from renaissance.data.sets.mnist import MNIST as MNIST
+from renaissance.data.transforms import Normalize as Normalize
+from renaissance.data.transforms import Pad as Pad
+from renaissance.data.transforms import RandomCrop as RandomCrop
+from renaissance.data.transforms import RandomErasing as RandomErasing
+from renaissance.data.transforms import RandomRotation as RandomRotation
+from renaissance.data.transforms import RandomScale as RandomScale
+from renaissance.data.transforms import Transform as Transform

@@ -1,0 +1,3 @@
+"""Reference models."""
+
+from renaissance.models.mlp import mlp as mlp
