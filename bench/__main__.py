@@ -20,7 +20,6 @@ from bench.program import Program, ProgramError, Runner
 from bench.report import table, write_json
 from bench.rows import ROWS
 
-
 WIDTH = 160
 
 
