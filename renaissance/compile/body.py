@@ -117,6 +117,8 @@ class Body:
             return [(n.inputs[0], through(n, at, self.extents))]
         if n.op.kind == "gather":
             return [(n.inputs[1], at)]
+        if n.op.name == "random_at":
+            return [(n.inputs[2], at)]
         if n.op.name == "check":
             return [(n.inputs[1], at), (n.inputs[0], at)]
         if n.op.name == "random_at":

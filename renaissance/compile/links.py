@@ -11,7 +11,8 @@ from renaissance.ir.shape import size
 
 # What one element costs, against about 1 for an addition; the rest of the vocabulary counts 1.
 _COSTS = {"exp": 16, "expm1": 20, "log": 20, "log1p": 24, "sin": 24, "cos": 24, "tanh": 24, "erf": 24, "atan": 24, "pow": 40,
-          "floordiv": 16, "mod": 16, "div": 3, "sqrt": 3, "random_bits": 40, "take": 8}
+          "floordiv": 16, "mod": 16, "div": 3, "sqrt": 3, "random_bits": 40,
+          "random_at": 40, "take": 8}
 CHEAP = 4
 
 

@@ -21,7 +21,7 @@ def order(plan: Plan) -> Plan:
     plan = _renamed(plan, moved)
     given = _sorted(schedule.after, range(len(plan.items)))
     greedy = _greedy(plan, schedule.after)
-    chosen = min((given, greedy), key=lambda numbers: peak_bytes(plan, numbers))
+    chosen = min((greedy, given), key=lambda numbers: peak_bytes(plan, numbers))
     items = tuple(plan.items[i] for i in chosen)
     copies = tuple(pair for pair in plan.copies if pair[0] not in moved)
     state = {b for b, buffer in enumerate(plan.buffers) if buffer.place == "input"}

@@ -10,6 +10,7 @@ from renaissance.ir.graph import Graph
 from renaissance.ir.node import Node, node, unique
 
 _MOST_SWEEPS = 50
+_UNIQUE = ("random_bits", "variable")  # equal to no other node, so not to be looked up
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def rebuilt(n: Node, inputs: tuple[Node, ...]) -> Node:
     """`n` on other inputs; the same node if they are the same."""
     if inputs == n.inputs:
         return n
-    if n.op.kind in ("random", "leaf"):
+    if n.op.name in _UNIQUE:
         return unique(n.op, n.shape, n.dtype, n.attrs, inputs)
     return node(n.op, inputs, n.attrs)
 

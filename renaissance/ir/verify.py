@@ -33,8 +33,6 @@ def verify_graph(graph: Graph) -> None:
         if n.op.kind == "leaf":
             if n.op.name not in _SILENT_LEAVES and n not in scalars:
                 raise PlanError(f"{n!r}: neither among the graph's leaves nor among its scalars")
-        elif n.op.kind == "random" or n.op.name == "variable":
-            continue  # unique nodes: made with their shape, which no rule infers
         elif n.op.infer(n.inputs, *n.attrs) != (n.shape, n.dtype):
             raise PlanError(f"{n!r}: its op infers {n.op.infer(n.inputs, *n.attrs)} from {n.inputs!r}")
     for leaf, value in graph.assigns:
