@@ -12,27 +12,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from renaissance.errors import KernelError
-from renaissance.ir.dtype import DType, bool_, float64
+from renaissance.ir.dtype import DType, bool_, uint64
 from renaissance.ir.plan import Access, Instr, Operand
-from renaissance.kernels.loops import I8, I64, PTR, Builder, Type, Value
+from renaissance.kernels.loops import I64, PTR, Builder, Type, Value
 from renaissance.kernels.lowered import Slot
+from renaissance.kernels.numbers import memory, register
+
+__all__ = ["Arguments", "Frame", "Place", "register"]
 
 _SLOT_BYTES = 8
-_INT_KINDS = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
 # Words whose second argument shapes the code when it is a constant: division by it, a chain of products, a fixed shift.
 _SPECIALISED = ("floordiv", "mod", "pow", "shl", "shr")
 _INLINE = (0.0, 1.0, -1.0, 2.0, 0.5)  # constants that let LLVM drop operations; others are slots so that kernels are shared
 _NEAR = 1 << 26  # element strides up to here let 16 lanes be addressed with 32-bit indices
-
-
-def register(dtype: DType, lanes: int = 1) -> Type:
-    """How a dtype is held in registers: bool as i1, the 16-bit floats as f32, the others as they are."""
-    if dtype is bool_:
-        return Type("i1", lanes)
-    if dtype.is_float:
-        return Type("f64" if dtype is float64 else "f32", lanes)
-    return Type(_INT_KINDS[dtype.size], lanes)
 
 
 @dataclass(frozen=True)
@@ -115,7 +107,7 @@ class Arguments:
 
     def _halves(self, number: int) -> int:
         """A 64-bit scalar (seed or ticket)."""
-        return self._once(("scalar64", number), ("scalar", number, _UINT64), I64)
+        return self._once(("scalar64", number), ("scalar", number, uint64), I64)
 
     def _constant(self, number: int, instr: Instr, body: Sequence[Instr]) -> object:
         """('inline', bits) or the number of a slot."""
@@ -142,6 +134,7 @@ class Frame:
     def __init__(self, b: Builder, arguments: Arguments):
         args = b.param("args")
         self.b = b
+        self.vector = arguments.vector
         self.places = arguments.places
         self.values = [b.load(b.offset(args, _SLOT_BYTES * n), type) for n, type in enumerate(arguments.types)]
 
@@ -149,14 +142,12 @@ class Frame:
         return self.values[slot]
 
     def address(self, place: int, index: Sequence[Value | None]) -> Value:
-        """The address of a place's element at an index of the space; None stands for 0."""
+        """The address of a place's element at an index of the space; None stands for 0. The vector dimension is added last."""
         b, p = self.b, self.places[place]
-        total = self.values[p.base]
-        for stride, i in zip(p.strides, index):
+        at = self.values[p.base]
+        for d in sorted(range(len(p.strides)), key=lambda d: d == self.vector):
+            stride, i = p.strides[d], index[d]
             if stride is not None and i is not None:
-                step = b.mul(i, self.values[stride]) if not self._unit(p, stride) else i
-                total = b.offset(total, b.mul(step, p.dtype.size))
-        return total
-
-    def _unit(self, place: Place, stride: int) -> bool:
-        return place.row == "next" and stride == place.strides[-1]
+                elements = i if d == self.vector and p.row == "next" else b.mul(i, self.values[stride])
+                at = b.offset(at, b.mul(elements, p.dtype.size))
+        return at
