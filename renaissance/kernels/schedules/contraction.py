@@ -1,0 +1,105 @@
+"""Matrix products of any form: packed panels, one register-tiled micro-kernel, everything pointwise before and after it in place.
+
+Replaces a Contraction item. A chunk walks its part of the work list (tiling.py, walk.py): for each panel of columns it packs B once,
+then runs down the row tiles of the group; A is read in place where that is quick, else packed once for each group. Each tile's sums
+are left in scratch by the micro-kernel, and taken from there, while in the first-level cache, by the epilogue. Expected: 90 % of the
+multiply-add peak once a few hundred rows, columns and steps meet (docs/decisions/002-contraction-tiling.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from renaissance.ir.plan import Access, Contraction, Instr, Item, Operand
+from renaissance.ir.target import Target
+from renaissance.kernels.lowered import Lowered, Slot, code_key
+from renaissance.kernels.schedules.epilogue import Panel, epilogue
+from renaissance.kernels.schedules.microkernel import Unit, unit_for
+from renaissance.kernels.schedules.packing import stage_pitch
+from renaissance.kernels.schedules.source import packing_way, plain_access, source, turned
+from renaissance.kernels.schedules.tiling import Tiling, choose, round_up
+from renaissance.kernels.schedules.walk import NUMBERS, Recipe, build
+
+_FEW_COLUMNS = 96  # so few uses of A are not worth a copy, wherever its rows lie
+_ALIASED = 4096    # rows a multiple of so many bytes apart meet in one set of the first-level cache
+
+
+def lower_contraction(item: Item, target: Target, threads: int) -> Lowered:
+    """Make a Contraction item ready for a Target: choose its tiles, its code and its argument block.
+
+    C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], then the epilogue on each element
+
+    item     an Item whose spec is a Contraction
+    threads  how many threads the chunks are meant for; never changes a bit of the result
+    returns  its Lowered
+    source   definition; order of work after Goto and van de Geijn 2008, doi:10.1145/1356052.1356053
+    """
+    spec = _along_rows(item.spec)  # type: ignore[arg-type]
+    unit = unit_for(spec.dtype, target)
+    direct = _is_direct(spec, item.operands, unit)
+    tiling = choose(spec, unit, target, threads, packed=not direct)
+    a_way = "direct" if direct else packing_way(spec.a, item.operands, spec.dtype, unit, spec.k, tiling.k_block, width_dimension=1)
+    b_way = packing_way(spec.b, item.operands, spec.dtype, unit, spec.k, tiling.k_block, width_dimension=2)
+    recipe = Recipe(
+        unit, tiling.heights, _panels(spec.n, tiling), tiling.a_width,
+        source(spec.a, item.operands, a_way, width_dimension=1), source(spec.b, item.operands, b_way, width_dimension=2),
+        epilogue(spec.epilogue, spec.stores, item.operands))
+    numbers, scratch_bytes = _numbers(spec, tiling, recipe)
+    slots: list[Slot] = [*recipe.a.arguments.slots, *recipe.b.arguments.slots, *(("int", numbers[n]) for n in NUMBERS),
+                         *recipe.epilogue.arguments.slots]
+    form = f"contraction_{spec.dtype.name}_{a_way}_{b_way}_{tiling.rows}x{tiling.vectors}"
+    key = code_key(form, recipe.structure())
+    return Lowered(key, key, lambda: build(key, recipe, target), tuple(slots), tiling.chunks, scratch_bytes)
+
+
+def _along_rows(spec: Contraction) -> Contraction:
+    """The contraction itself, or the transposed one where the results are contiguous along m: lanes then lie along what was m."""
+    def contiguous(dimension: int) -> int:
+        return sum(s.access.strides[dimension] == 1 for s in spec.stores)
+
+    if contiguous(1) <= contiguous(2):
+        return spec
+    order = (0, 2, 1)
+    stores = tuple(replace(s, access=replace(s.access, strides=tuple(s.access.strides[d] for d in order))) for s in spec.stores)
+    return replace(spec, m=spec.n, n=spec.m, a=turned(spec.b, order), b=turned(spec.a, order), epilogue=turned(spec.epilogue, order),
+                   stores=stores)
+
+
+def _is_direct(spec: Contraction, operands: Sequence[Operand], unit: Unit) -> bool:
+    """Whether the micro-kernel reads A in place: a plain load, pairs side by side, rows that do not evict each other."""
+    access = plain_access(spec.a, operands, spec.dtype, unit)
+    if access is None or (unit.depth == 2 and (access.strides[2] != 1 or spec.k % 2)):
+        return False
+    if spec.n <= _FEW_COLUMNS:
+        return True
+    return access.strides[2] == 1 and access.strides[1] * spec.dtype.size % _ALIASED != 0
+
+
+def _panels(n: int, tiling: Tiling) -> tuple[Panel, ...]:
+    """The kinds of panels: usual ones, and the last."""
+    last = Panel(tiling.last_vectors, n - (tiling.panels - 1) * tiling.width != tiling.last_vectors * tiling.unit.lanes)
+    usual = Panel(tiling.vectors, False)
+    return (last,) if tiling.panels <= 1 or last == usual else (usual, last)
+
+
+def _numbers(spec: Contraction, tiling: Tiling, recipe: Recipe) -> tuple[dict[str, int], int]:
+    """The numbers of the argument block, and the bytes of scratch."""
+    unit = tiling.unit
+    a_step = round_up(tiling.k_block * tiling.a_width * unit.bytes, 64)
+    sums_step = round_up(tiling.rows * tiling.width * unit.bytes, 64)
+    pitch = stage_pitch(tiling.k_block, unit)
+    sizes = {
+        "a_at": 0 if recipe.a.way == "direct" else tiling.group_tiles * a_step,
+        "b_at": round_up(tiling.k_block * tiling.width * unit.bytes, 64),
+        "sums_at": sums_step * (tiling.group_tiles * tiling.band_panels if tiling.k_blocks > 1 else 1),
+        "room_at": pitch * unit.lanes if "staged" in (recipe.a.way, recipe.b.way) else 0}
+    numbers: dict[str, int] = {}
+    end = 0
+    for name, size in sizes.items():
+        numbers[name] = end
+        end += size
+    numbers |= {
+        "m": spec.m, "n": spec.n, "k": spec.k, "k_block": tiling.k_block * unit.depth, "a_step": a_step, "pitch": pitch,
+        "sums_step": sums_step if tiling.k_blocks > 1 else 0}
+    return {name: numbers[name] if name in numbers else getattr(tiling, name) for name in NUMBERS}, end

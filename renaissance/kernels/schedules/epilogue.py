@@ -1,0 +1,85 @@
+"""What happens to a finished tile of sums: the contraction's epilogue, row by row, from scratch to its stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from renaissance.ir.plan import Instr, Operand, Store
+from renaissance.ir.target import Target
+from renaissance.kernels import body as bodies
+from renaissance.kernels.arguments import Arguments, Frame, Place
+from renaissance.kernels.loops import I64, PTR, Builder, Module, Value
+from renaissance.kernels.schedules.microkernel import Unit
+
+_UNROLLED = 16  # bodies that cost no more are written out for each vector of a panel
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A kind of panel: its vectors, and whether some of its columns lie beyond the matrix."""
+
+    vectors: int
+    partial: bool
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """A body over (batch, row, column) bound to its slots, with the (place, instruction) of each store."""
+
+    arguments: Arguments
+    body: tuple[Instr, ...]
+    stores: tuple[tuple[int, int], ...]
+
+    @property
+    def plain(self) -> Place | None:
+        """Where the sums go if they are stored as they are, along the lanes; else None."""
+        if len(self.body) != 1 or self.body[0].op != "acc" or len(self.stores) != 1:
+            return None
+        place = self.arguments.places[self.stores[0][0]]
+        return place if place.row == "next" and self.body[0].dtype is place.dtype else None
+
+    def structure(self) -> object:
+        """What of it shapes code."""
+        return self.body, self.stores, self.arguments.structure()
+
+
+def epilogue(body: Sequence[Instr], stores: Sequence[Store], operands: Sequence[Operand]) -> Epilogue:
+    """The Epilogue of a contraction."""
+    arguments = Arguments(operands, vector=2)
+    bound = arguments.bind(body)
+    return Epilogue(arguments, bound, tuple((arguments.place(s.access), s.value) for s in stores))
+
+
+def finisher(module: Module, name: str, epilogue: Epilogue, unit: Unit, target: Target, panel: Panel) -> Builder:
+    """Add the function that finishes a tile of a kind of panel.
+
+    Its parameters: args (the epilogue's slots), batch, row and rows (first, count), column, width (first, how many exist), sums (the
+    tile [rows][panel width] in scratch).
+    """
+    b = module.function(name, [("args", PTR), ("batch", I64), ("row", I64), ("rows", I64), ("column", I64), ("width", I64),
+                               ("sums", PTR)], exported=False, noinline=True)
+    frame = Frame(b, epilogue.arguments)
+    width, row_bytes = b.param("width"), panel.vectors * unit.lanes * unit.bytes
+    with b.loop(0, b.param("rows")) as row:
+        sums = b.offset(b.param("sums"), b.mul(row.index, row_bytes))
+
+        def put(place: Value, lanes: int, mask: Value | None, row: Value = row.index, sums: Value = sums) -> None:
+            index = (b.param("batch"), b.add(b.param("row"), row), b.add(b.param("column"), place))
+            acc = b.load(b.offset(sums, b.mul(place, unit.bytes)), unit.vector.with_lanes(lanes))
+            values = bodies.emit(b, epilogue.body, frame, index, lanes, mask, acc)
+            for number, value in epilogue.stores:
+                bodies.store(b, frame, number, values[value], index, lanes, mask)
+
+        if not panel.partial and bodies.cost(epilogue.body) <= _UNROLLED:
+            for v in range(panel.vectors):
+                put(b.const(I64, v * unit.lanes), unit.lanes, None)
+        elif not panel.partial or target.isa == "avx512":
+            with b.loop(0, width, unit.lanes) as loop:
+                put(loop.index, unit.lanes, b.lane_mask(b.sub(width, loop.index), unit.lanes) if panel.partial else None)
+        else:
+            with b.loop(0, b.sub(width, unit.lanes - 1), unit.lanes) as loop:
+                put(loop.index, unit.lanes, None)
+            with b.loop(b.sub(width, b.rem(width, unit.lanes)), width) as loop:
+                put(loop.index, 1, None)
+    return b

@@ -1,0 +1,109 @@
+"""The register tile of every contraction: rows x vectors accumulators, one multiply-add chain each, in k order.
+
+    c[m, :] (+)= sum over k of a[m, k] * b[k, :]        m < rows, `vectors` vectors of columns
+
+The tile is a function of its own in each object, called once per tile and block of k. Sums come from and go to a small tile in
+scratch, so that one chain can go on over several blocks of k and the epilogue stays out of the unrolled code. 28 accumulators, two
+vectors of b and one broadcast of a are 31 of 32 registers; with 16 registers it is 12 accumulators.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from renaissance.ir.dtype import DType, bfloat16, float64
+from renaissance.ir.target import Target
+from renaissance.kernels.loops import I64, PTR, Builder, Module, Type, Value, vec
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What one step of the k loop takes from each row and column.
+
+    kind   kind of the accumulators and of a packed unit in memory: 'f32' or 'f64'
+    depth  k elements in a unit: 2 where bfloat16 pairs enter a dot product, else 1
+    lanes  units in a vector
+    """
+
+    kind: str
+    depth: int
+    lanes: int
+
+    @property
+    def bytes(self) -> int:
+        return Type(self.kind).size
+
+    @property
+    def vector(self) -> Type:
+        return vec(self.kind, self.lanes)
+
+
+def unit_for(dtype: DType, target: Target) -> Unit:
+    """How a Target multiplies operands of a dtype.
+
+    bfloat16 takes pairs on Targets with a bfloat16 dot product (k + 1 is added before k, subnormal numbers count as 0); elsewhere
+    it is multiplied as float32, k before k + 1, so the bits of a bfloat16 contraction belong to the Target.
+    """
+    if dtype is float64:
+        return Unit("f64", 1, target.vector_bytes // 8)
+    return Unit("f32", 2 if dtype is bfloat16 and target.bf16_dot else 1, target.lanes)
+
+
+def microkernel(module: Module, name: str, unit: Unit, *, rows: int, vectors: int, a_width: int, direct: bool) -> Builder:
+    """Add the function of one register tile to a module.
+
+    Its parameters: k (units), a (row m, unit k at a + m*a_row + k*a_k bytes if `direct`, else packed [k][a_width]), b (packed
+    [k][vectors * lanes]), c (where the sums go, c_row bytes from one row to the next), resume (1: go on from the sums in c; 0: start
+    from 0).
+    """
+    b = module.function(name, [("k", I64), ("a", PTR), ("b", PTR), ("c", PTR), ("c_row", I64), ("resume", I64), ("a_row", I64),
+                               ("a_k", I64)], exported=False, noinline=True)
+    vector_bytes = unit.bytes * unit.lanes
+    cells = [b.offset(b.offset(b.param("c"), b.mul(b.param("c_row"), m)), n * vector_bytes)
+             for m in range(rows) for n in range(vectors)]
+    sums = [b.const(unit.vector, 0.0)] * len(cells)
+    with b.loop(0, b.param("resume"), carried=sums) as start:  # no turn, or one
+        start.next([b.load(cell, unit.vector) for cell in cells])
+    sums = list(start.results)
+
+    places = _direct_rows(b, rows) if direct else _packed_rows(b, rows, unit)
+    bases = sorted({base for base, _ in places})
+    pointers = [b.param("b"), *(_base(b, base) for base in bases)]
+    step = b.param("a_k") if direct else b.const(I64, a_width * unit.bytes)
+    with b.loop(0, b.param("k"), carried=[*pointers, *sums]) as loop:
+        b_at, a_at, sums = loop.carried[0], loop.carried[1:len(pointers)], list(loop.carried[len(pointers):])
+        columns = [b.load(b.offset(b_at, n * vector_bytes), unit.vector, align=vector_bytes) for n in range(vectors)]
+        for m, (base, distance) in enumerate(places):
+            element = b.load(b.offset(a_at[bases.index(base)], distance), Type(unit.kind), align=2 if unit.depth == 2 else None)
+            row = b.splat(element, unit.lanes)
+            for n in range(vectors):
+                sums[m * vectors + n] = multiply_add(b, unit, row, columns[n], sums[m * vectors + n])
+        loop.next([b.offset(b_at, vectors * vector_bytes), *(b.offset(a, step) for a in a_at), *sums])
+    for cell, total in zip(cells, loop.results[len(pointers):]):
+        b.store(total, cell)
+    return b
+
+
+def multiply_add(b: Builder, unit: Unit, x: Value, y: Value, total: Value) -> Value:
+    """x * y + total for one vector of units."""
+    if unit.depth == 1:
+        return b.fma(x, y, total)
+    pairs = vec("bf16", 2 * unit.lanes)
+    return b.dot_bf16(total, b.bitcast(x, pairs), b.bitcast(y, pairs))
+
+
+_REACH = 7  # rows addressed from one pointer: multiples 1, 2, 4 of the stride, 3, 6 and 5 need two more registers
+
+
+def _direct_rows(b: Builder, rows: int) -> list[tuple[int, Value | int]]:
+    """Row m as (first row of its base pointer, bytes from there): few pointers to advance, the rest is x86 address arithmetic."""
+    multiples: list[Value | int] = [0, *(b.mul(b.param("a_row"), j) for j in range(1, min(rows, _REACH)))]
+    return [(m - m % _REACH, multiples[m % _REACH]) for m in range(rows)]
+
+
+def _packed_rows(b: Builder, rows: int, unit: Unit) -> list[tuple[int, Value | int]]:
+    return [(0, m * unit.bytes) for m in range(rows)]
+
+
+def _base(b: Builder, row: int) -> Value:
+    return b.offset(b.param("a"), b.mul(b.param("a_row"), row)) if row else b.param("a")

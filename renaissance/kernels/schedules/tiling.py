@@ -1,0 +1,140 @@
+"""How a contraction is cut: register tiles, panels, blocks of k, groups, chunks. Plain numbers, no code.
+
+The output is cut into tiles of `rows` rows and panels of `width` columns. Tiles form groups whose part of A stays in the second-level
+cache; panels form bands, of which there is one unless k is cut into blocks. The work list is (batch, group, band, panel, tile), and a
+chunk is any contiguous part of it, so work divides evenly whatever the shape. None of this changes a bit: every sum is one chain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from renaissance.ir.plan import Contraction
+from renaissance.ir.target import Target
+from renaissance.kernels.schedules.microkernel import Unit
+
+_SMALL_FLOPS = 1_000_000  # less than this is not worth a second thread
+_ONE_PASS = 1024          # units of k up to which a reduction is not cut into blocks,
+_K_BLOCK = 384            # and the longest block of those that are
+_MAX_VECTORS = 8
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Counts and sizes of one contraction.
+
+    rows            rows of the high tiles; `low_rows` those of the others; the first `high_tiles` of `tiles` are high
+    vectors         vectors in a panel; the last panel has `last_vectors`
+    k_block         units of k in a block (k_blocks of them; at least one, so that an empty sum reaches the epilogue)
+    group_tiles     tiles in a group (the last has fewer)
+    band_panels     panels in a band (the last has fewer)
+    chunks          equal parts of the work list
+    """
+
+    unit: Unit
+    rows: int
+    low_rows: int
+    high_tiles: int
+    tiles: int
+    vectors: int
+    last_vectors: int
+    panels: int
+    k_block: int
+    k_blocks: int
+    group_tiles: int
+    band_panels: int
+    batch: int
+    chunks: int
+
+    @property
+    def heights(self) -> tuple[int, ...]:
+        return (self.rows,) if self.low_rows == self.rows else (self.rows, self.low_rows)
+
+    @property
+    def a_width(self) -> int:
+        """Units of a packed row of A: whole vectors."""
+        return round_up(self.rows, self.unit.lanes)
+
+    @property
+    def width(self) -> int:
+        """Columns of a panel."""
+        return self.vectors * self.unit.lanes
+
+    @property
+    def groups(self) -> int:
+        return ceil_div(self.tiles, self.group_tiles)
+
+    @property
+    def bands(self) -> int:
+        return ceil_div(self.panels, self.band_panels)
+
+    @property
+    def work(self) -> int:
+        """Length of the work list; places beyond the last tile or panel are void."""
+        return self.batch * self.groups * self.bands * self.band_panels * self.group_tiles
+
+
+def choose(spec: Contraction, unit: Unit, target: Target, threads: int, *, packed: bool) -> Tiling:
+    """The Tiling of a contraction on a Target; `packed` tells whether A is copied into scratch first."""
+    most = 14 if target.registers >= 32 else 6
+    tiles = ceil_div(spec.m, most)
+    if spec.m >= most * (most - 1):  # every such m is a sum of these two heights, so that they share their object
+        rows, low = most, most - 1
+    else:
+        rows, low = ceil_div(spec.m, max(tiles, 1)), spec.m // max(tiles, 1)
+    high_tiles = spec.m - tiles * low
+
+    columns = ceil_div(spec.n, unit.lanes)
+    vectors = min(max((target.registers - 2) // (rows + 1), 2), _MAX_VECTORS, max(columns, 1))
+    panels = ceil_div(columns, vectors)
+    last_vectors = columns - (panels - 1) * vectors
+
+    units = ceil_div(spec.k, unit.depth)
+    k_block = round_up(max(units, 1), 16)
+    if units > _ONE_PASS:
+        k_block = round_up(ceil_div(units, ceil_div(units, _K_BLOCK)), 16)
+    k_blocks = max(1, ceil_div(units, k_block))
+
+    # Shares of the second-level cache: the group's part of A, and where k is cut the band's sums; what is left holds B and results.
+    share = 3 / 4 if k_blocks == 1 else 3 / 8
+    most_tiles = max(1, int(target.l2_bytes * share) // max(1, rows * k_block * unit.bytes))
+    band_panels = max(1, panels)
+    if k_blocks > 1:
+        sums = min(tiles, most_tiles) * rows * vectors * unit.lanes * unit.bytes
+        band_panels = even(panels, max(1, target.l2_bytes // 2 // max(1, sums)))
+    uncut = Tiling(unit, rows, low, high_tiles, tiles, vectors, last_vectors, panels, k_block, k_blocks, even(tiles, most_tiles),
+                   band_panels, spec.batch, 1)
+    if 2 * spec.batch * spec.m * spec.n * spec.k < _SMALL_FLOPS or uncut.work == 0:
+        return uncut
+    fewest = uncut.groups
+    cuts = [replace(uncut, group_tiles=ceil_div(tiles, groups), chunks=min(uncut.work, threads * each))
+            for groups in range(fewest, min(tiles, 2 * fewest + 2) + 1) for each in (1, 2, 3, 4)]
+    return min(cuts, key=lambda t: overhead(t, packed=packed))
+
+
+def overhead(t: Tiling, *, packed: bool) -> float:
+    """Cycles a cut costs beside the multiply-adds, all threads together: copies, starts of chunks, threads that wait for the last.
+
+    Coarse: 0.25 cycles to copy a unit, measured; A is copied once for each band and chunk that meet, B once for each panel and group
+    and once more where a chunk ends inside a panel.
+    """
+    units = t.k_block * t.k_blocks
+    bands = t.batch * t.groups * t.bands
+    meetings = max(bands, t.chunks) if bands % t.chunks == 0 or t.chunks % bands == 0 else bands + t.chunks - 1
+    copies = 0.25 * units * t.a_width * t.group_tiles * meetings if packed else 0.0
+    copies += 0.25 * units * t.width * (t.batch * t.groups * t.panels + t.chunks)
+    multiplies = 0.5 * units * t.batch * t.tiles * t.panels * t.rows * t.vectors
+    return copies + 1000 * t.chunks + 0.1 * multiplies / t.chunks
+
+
+def even(count: int, most: int) -> int:
+    """The length of the fewest equal parts of at most `most`; at least 1."""
+    return ceil_div(count, max(1, ceil_div(count, most))) or 1
+
+
+def ceil_div(x: int, y: int) -> int:
+    return -(-x // y)
+
+
+def round_up(x: int, to: int) -> int:
+    return ceil_div(x, to) * to
