@@ -24,16 +24,7 @@ class Word:
     numpy: Callable[..., Any]
 
 
-def _round_half_even(x: Any) -> Any:
-    return np.rint(x)
-
-
-_erf = np.frompyfunc(math.erf, 1, 1)
-
-
-def _erf_numpy(x: Any) -> Any:
-    x = np.asarray(x)
-    return _erf(x.astype(np.float64)).astype(x.dtype)
+_erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
@@ -50,7 +41,7 @@ _LIST = (
     Word("floor", 1, "same", _F, np.floor),
     Word("ceil", 1, "same", _F, np.ceil),
     Word("trunc", 1, "same", _F, np.trunc),
-    Word("round", 1, "same", _F, _round_half_even),
+    Word("round", 1, "same", _F, np.rint),
     Word("sqrt", 1, "same", _F, np.sqrt),
     Word("exp", 1, "same", _F, np.exp),
     Word("expm1", 1, "same", _F, np.expm1),
@@ -59,7 +50,7 @@ _LIST = (
     Word("sin", 1, "same", _F, np.sin),
     Word("cos", 1, "same", _F, np.cos),
     Word("tanh", 1, "same", _F, np.tanh),
-    Word("erf", 1, "same", _F, _erf_numpy),
+    Word("erf", 1, "same", _F, _erf),
     Word("atan", 1, "same", _F, np.arctan),
     Word("not", 1, "same", "biu", np.invert),
     Word("add", 2, "same", _N, np.add),
