@@ -1,9 +1,8 @@
-"""The order of samples: a pure function of (seed, epoch), and the state that resumes in the middle of an epoch."""
+"""The order of samples: a pure function of (seed, epoch). To resume, an epoch's number and the samples used of it are enough."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,22 +12,6 @@ from renaissance.ir.philox import philox_uint32
 # Random draws of a program take tickets counted up from 0; the order of an epoch takes two from the far half of their range,
 # so that the same seed never gives both the same words.
 _FIRST_TICKET = 1 << 63
-
-
-@dataclass(frozen=True)
-class Position:
-    """How far training has come: `epoch` epochs are done, and `position` samples of the next one. A checkpoint keeps it."""
-
-    epoch: int = 0
-    position: int = 0
-
-    def advance(self, samples: int) -> Position:
-        """The position after so many more samples of this epoch."""
-        return Position(self.epoch, self.position + samples)
-
-    def next_epoch(self) -> Position:
-        """The start of the epoch after this one."""
-        return Position(self.epoch + 1, 0)
 
 
 def permutation(n: int, *, seed: int, epoch: int) -> np.ndarray:
