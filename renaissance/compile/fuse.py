@@ -1,8 +1,8 @@
 """fuse: from a graph to items.
 
-Takes a simplified graph. Gives a plan whose items are in a valid order, whose arena buffers have no offsets yet, and whose state
-updates are copies after the run. Keeps every node's bits: an instruction rounds as its node does, a reduction has its node's order.
-Never computes what nothing needs.
+Takes a simplified graph. Gives a plan whose items are in a valid order, whose arena buffers have no offsets yet, and whose
+state updates are copies after the run. Keeps every node's bits: an instruction rounds as its node does, a reduction has its
+node's order. Never computes what nothing needs.
 """
 
 from __future__ import annotations
@@ -42,30 +42,25 @@ class _Attempt:
         self._graph = graph
         self._order = graph.nodes()
         self._storage = Storage(graph, self._order, dense)
-        self._messages: dict[str, int] = {}
-        for n in self._order:
-            if n.op.name == "check":
-                self._messages.setdefault(n.attr("message"), len(self._messages))
-        self._groups = Keeping(Partition(self._order, self._storage), self._storage).groups
+        partition = Partition(self._order, self._storage)
+        self._groups = Keeping(partition, self._storage).groups
+        self._writer = Writer(self._storage, partition.links, graph, self._order)
         self._items: list[Item] = []
         self._reads: list[set[Node]] = []
         self._writers: dict[Node, list[int]] = {}  # for each stored node the items that write it
 
     def write(self) -> set[Node]:
         """Make all items; returns the nodes that would have to lie dense for the items that could not be made."""
-        position = {n: i for i, n in enumerate(self._order)}
-        scalars = {s: i for i, s in enumerate(self._graph.scalars)}
-        writer = Writer(self._storage, scalars, self._messages, position)
         missing: set[Node] = set()
         for group in self._groups:
             try:
-                self._add(*writer.item(group), [n for n in group.members if n in self._storage.home])
+                self._add(*self._writer.item(group), [n for n in group.members if n in self._storage.home])
             except NotAffine as failure:
                 missing.add(failure.node)
         for node, where in self._storage.copies:
             if size(node.shape):
                 try:
-                    self._add(*writer.copy(node, where), [where.whole] if isinstance(where, Piece) else [])
+                    self._add(*self._writer.copy(node, where), [where.whole] if isinstance(where, Piece) else [])
                 except NotAffine as failure:
                     missing.add(failure.node)
         return missing
@@ -84,7 +79,7 @@ class _Attempt:
         items = [self._items[i] for i in self._sorted()]
         storage = self._storage
         return Plan(tuple(items), tuple(storage.buffers), tuple(s.dtype for s in self._graph.scalars), storage.outputs, 0,
-                    len(items), tuple(self._messages), copies=storage.state)
+                    len(items), self._writer.messages, copies=storage.state)
 
     def _sorted(self) -> list[int]:
         """Item numbers so that writers come before readers; the earliest node first where there is a choice."""

@@ -8,11 +8,14 @@ from typing import Any
 from renaissance.compile.body import Body, Operands, Place, Scope
 from renaissance.compile.describe import cost, name_of
 from renaissance.compile.groups import Group, Space
+from renaissance.compile.links import Link
+from renaissance.compile.reuse import saved_values
 from renaissance.compile.storage import Storage, Where
 from renaissance.errors import PlanError
+from renaissance.ir.graph import Graph
 from renaissance.ir.indexmap import Affine, Extents, IndexMap, NeedsSplit, NotAffine
 from renaissance.ir.node import Node
-from renaissance.ir.plan import Contraction, Host, Item, Nest, Scatter, Spec, Stage, Store
+from renaissance.ir.plan import Access, Contraction, Host, Item, Nest, Scatter, Spec, Stage, Store
 from renaissance.ir.shape import size
 
 
@@ -22,11 +25,20 @@ class Writer:
     raises  NotAffine from `item` when a node must lie dense in memory before the item can read it
     """
 
-    def __init__(self, storage: Storage, scalars: dict[Node, int], messages: dict[str, int], position: dict[Node, int]):
+    def __init__(self, storage: Storage, links: dict[Node, list[Link]], graph: Graph, order: list[Node]):
+        self.links = links
         self._storage = storage
-        self._scalars = scalars
-        self._messages = messages
-        self._position = position
+        self._scalars = {s: i for i, s in enumerate(graph.scalars)}
+        self._position = {n: i for i, n in enumerate(order)}
+        self._messages: dict[str, int] = {}
+        for n in order:
+            if n.op.name == "check":
+                self._messages.setdefault(n.attr("message"), len(self._messages))
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """The texts of the checks, by number."""
+        return tuple(self._messages)
 
     def item(self, group: Group) -> tuple[Item, set[Node]]:
         """The item that computes a group, and the stored nodes it reads."""
@@ -60,6 +72,7 @@ class _Draft:
         self.read: set[Node] = set()
         self._given: dict[Node, tuple[str, Any]] = {}
         self._stages: list[Stage] = []
+        self._saved: dict[Node, Where] = {}  # members that an earlier stage has put in memory
 
     def item(self) -> Item:
         kind = self._group.kind
@@ -77,8 +90,9 @@ class _Draft:
     # ---- nests --------------------------------------------------------------------------------------------------------
 
     def _nest(self) -> Nest:
-        """Stages in the order of the members: reductions as they come, point stages where a later sweep may need them."""
+        """Stages in the order of the members: reductions as they come, point stages before a sweep that may need them."""
         points: list[Node] = []
+        saved = saved_values(self._group, self._storage, self._writer.links)
         for n in self._group.members:
             if n.op.kind == "reduce":
                 points = self._points(points)
@@ -86,15 +100,24 @@ class _Draft:
                 self._stages.append(Stage("reduce", body, (), n.op.name.removeprefix("reduce_")))
                 self._given[n] = ("carry", (len(self._stages) - 1, 0))
                 points.append(n)
+            elif n in saved:
+                points = self._points(points)
+                self._sweep([n], {n: saved[n]})
             elif n in self._group.kept:
                 points.append(n)
-        sweep = [n for n in self._group.members if n not in self._group.kept and n in self._storage.home]
         self._points(points, last=True)
-        if sweep:
-            body = self._body(self._space.extents)
-            stores = self._stored(body, sweep, self._space.full)
-            self._stages.append(Stage("map", tuple(body.instrs), stores))
+        last = [n for n in self._group.members if n in self._storage.home and n not in self._group.kept and n not in saved]
+        self._sweep(last, {})
         return Nest("column" if self._group.kind == "column" else "row", self._space.extents, tuple(self._stages))
+
+    def _sweep(self, nodes: list[Node], saved: dict[Node, Where]) -> None:
+        """Add a map stage that stores `nodes`; later stages load those of them that are saved."""
+        if not nodes:
+            return
+        body = self._body(self._space.extents)
+        stores = self._stored(body, nodes, self._space.full, saved)
+        self._stages.append(Stage("map", tuple(body.instrs), stores))
+        self._saved.update(saved)
 
     def _points(self, nodes: list[Node], last: bool = False) -> list[Node]:
         """Add a point stage for `nodes` if there is something to compute, or at last to store; returns what is put off."""
@@ -130,9 +153,9 @@ class _Draft:
         start = self._body((rows, n))
         number = start.value(init, IndexMap(Affine((n, 1))))
         first = start.instrs[number]
-        if first.op == "load" and not first.args:
+        if first.op == "load" and not first.args and isinstance(first.attr, Access):
             access = first.attr
-        elif first.op == "const" and not any(first.attr):
+        elif first.op == "const" and isinstance(first.attr, bytes) and not any(first.attr):
             access = None
         else:
             raise NotAffine(init)
@@ -165,6 +188,8 @@ class _Draft:
         return Body(extents, scope, self._operands, self._given)
 
     def _locate(self, node: Node, flat: Affine, extents: Extents) -> Place | None:
+        if node in self._saved:
+            return self._storage.place(node, self._saved[node], flat, extents)
         if node in self._here or node not in self._storage.home:
             return None
         self.read.add(node)
@@ -173,13 +198,16 @@ class _Draft:
     def _place(self, node: Node, where: Where, flat: Affine) -> Place:
         return self._storage.place(node, where, flat, self._space.extents)
 
-    def _stored(self, body: Body, nodes: list[Node], flat: Affine) -> tuple[Store, ...]:
-        """Stores of `nodes`, each to all its places."""
+    def _stored(self, body: Body, nodes: list[Node], flat: Affine, saved: dict[Node, Where] | None = None) -> tuple[Store, ...]:
+        """Stores of `nodes`, each to all its places, and to the place where it is saved."""
         stores = []
         for n in nodes:
             number = body.value(n, IndexMap(flat))
-            for where in (self._storage.home[n], *self._storage.extra.get(n, ())):
-                stores.append(body.store(number, self._place(n, where, flat)))
+            home = self._storage.home.get(n)
+            places = [] if home is None else [home, *self._storage.extra.get(n, ())]
+            if saved and home is None:
+                places.append(saved[n])
+            stores += [body.store(number, self._place(n, where, flat)) for where in places]
         return tuple(stores)
 
     def _finished(self, spec: Spec) -> Item:

@@ -114,7 +114,8 @@ class Keeping:
             home = self._partition.home.get(reader)
             if home is group:
                 continue
-            if home is None or reader.op.kind == "host" or (reader.op.kind == "gather" and link is self._partition.links[reader][0]):
+            table = reader.op.kind == "gather" and link is self._partition.links[reader][0]
+            if home is None or reader.op.kind == "host" or table:
                 return False
             if link.stretches and recipe.cost > MOST_STRETCHED:
                 return False

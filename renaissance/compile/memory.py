@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from renaissance.compile.traffic import may_overwrite
 from renaissance.ir.plan import Item, Plan
+from renaissance.ir.traffic import may_overwrite
 
 ALIGN_BYTES = 64
 
@@ -34,11 +34,15 @@ def memory(plan: Plan) -> Plan:
     kept = [b for b, buffer in enumerate(plan.buffers) if buffer.place != "arena" or b in offsets]
     number = {b: i for i, b in enumerate(kept)}
     buffers = tuple(replace(plan.buffers[b], offset=offsets.get(b, 0)) for b in kept)
-    items = tuple(replace(item, operands=tuple(replace(o, buffer=number[o.buffer]) for o in item.operands)) for item in plan.items)
+    items = tuple(_renumbered(item, number) for item in plan.items)
     bound = lower_bound(blocks, len(plan.items))
     note = f"arena {arena_bytes} bytes, lower bound {bound}"
     return replace(plan, items=items, buffers=buffers, outputs=tuple(number[b] for b in plan.outputs), arena_bytes=arena_bytes,
                    copies=tuple((number[a], number[b]) for a, b in plan.copies), notes=(*plan.notes, note))
+
+
+def _renumbered(item: Item, number: dict[int, int]) -> Item:
+    return replace(item, operands=tuple(replace(o, buffer=number[o.buffer]) for o in item.operands))
 
 
 def live_ranges(plan: Plan) -> dict[int, tuple[int, int]]:
@@ -60,24 +64,25 @@ def _share_in_place(plan: Plan, ranges: dict[int, tuple[int, int]]) -> list[Bloc
     blocks: dict[int, Block] = {}
     for b, (first, last) in sorted(ranges.items(), key=lambda entry: (entry[1], entry[0])):
         size_bytes = -(-plan.buffers[b].size_bytes // ALIGN_BYTES) * ALIGN_BYTES
-        heir = _predecessor(plan, plan.items[first], b, first, blocks, size_bytes)
-        if heir is None:
-            blocks[b] = Block([b], size_bytes, first, last)
-        else:
+        block = Block([b], size_bytes, first, last)
+        heir = _predecessor(plan, block, blocks)
+        if heir is not None:
             heir.buffers.append(b)
             heir.last = last
-            blocks[b] = heir
+        blocks[b] = heir or block
     return list({id(block): block for block in blocks.values()}.values())
 
 
-def _predecessor(plan: Plan, item: Item, b: int, now: int, blocks: dict[int, Block], size_bytes: int) -> Block | None:
-    """A block that dies in this item, of the same size, whose bytes the item may overwrite with buffer `b`."""
+def _predecessor(plan: Plan, new: Block, blocks: dict[int, Block]) -> Block | None:
+    """A block of the same size that dies in the item where `new` is born, and whose bytes that item may overwrite."""
+    item, (b,) = plan.items[new.first], new.buffers
     for o in item.operands:
-        block = blocks.get(o.buffer)
-        if (o.mode == "in" and block is not None and block.last == now and block.buffers[-1] == o.buffer
-                and block.first < now and block.size_bytes == size_bytes
-                and plan.buffers[o.buffer].dtype.size == plan.buffers[b].dtype.size and may_overwrite(item, o.buffer, b)):
-            return block
+        old = blocks.get(o.buffer)
+        if o.mode == "out" or old is None or old.buffers[-1] != o.buffer or not old.first < old.last == new.first:
+            continue
+        fits = old.size_bytes == new.size_bytes and plan.buffers[o.buffer].dtype.size == plan.buffers[b].dtype.size
+        if fits and may_overwrite(item, o.buffer, b):
+            return old
     return None
 
 

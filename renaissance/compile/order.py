@@ -10,8 +10,8 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, replace
 
-from renaissance.compile.traffic import Touch, has_check, may_overwrite, reads, writes
 from renaissance.ir.plan import Operand, Plan
+from renaissance.ir.traffic import Touch, has_check, may_overwrite, reads, writes
 
 
 def order(plan: Plan) -> Plan:
@@ -67,7 +67,7 @@ class _Schedule:
                     self._reach[i] = bits | gained
 
     def try_in_place(self, source: int, state: int) -> bool:
-        """Let the writers of buffer `source` write `state` instead, if every read of the old state and every check can come first."""
+        """Let the writers of buffer `source` write `state` instead, if reads of the old state and checks can come first."""
         writers = [i for i, touches in enumerate(self._writes) if any(t.buffer == source for t in touches)]
         if source in self._external or not writers or any(i in self._checks for i in writers):
             return False

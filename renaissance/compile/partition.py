@@ -106,19 +106,14 @@ class Partition:
 
     def _may_join(self, n: Node, alone: Group, g: int, needs: set[int]) -> bool:
         """Whether `n` can be computed in group `g`: the spaces fit, no circle forms, the body stays short."""
-        if g in self._closed or not self._dependence.may_need(g, needs):
+        if g in self._closed or not self._dependence.may_need(g, needs) or len(self._groups[g].members) >= MOST_MEMBERS:
             return False
-        group = self._groups[g]
-        if len(group.members) >= MOST_MEMBERS:
+        wider = joined(self._groups[g], alone)
+        role = wider and role_in(n, alone, wider, self.links[n])
+        if wider is None or role is None:
             return False
-        return joined_kind(group, alone) is not None and self._links_fit(n, alone, group)
-
-    def _links_fit(self, n: Node, alone: Group, group: Group) -> bool:
-        """Whether everything `n` reads of a group lies at the points where `n` needs it."""
-        role = role_in(n, alone, group, self.links[n])
-        inside = set(group.members)
-        return role is not None and all(link_fits(n, k, role, link, group.kept, joined_kind(group, alone))
-                                        for k, link in enumerate(self.links[n]) if link.base in inside)
+        inside = set(wider.members)
+        return all(link_fits(n, k, role, link, wider) for k, link in enumerate(self.links[n]) if link.base in inside)
 
     def _worth(self, n: Node, g: int) -> Worth:
         read = written = 0
@@ -132,13 +127,12 @@ class Partition:
 
     def _join(self, n: Node, alone: Group, g: int, needs: set[int]) -> None:
         group = self._groups[g]
-        role = role_in(n, alone, group, self.links[n])
-        kind = joined_kind(group, alone)
-        assert kind is not None
-        group.kind, group.sizes = kind
-        group.members.append(n)
-        if role == "kept":
+        wider = joined(group, alone)
+        assert wider is not None
+        group.kind, group.sizes = wider.kind, wider.sizes
+        if role_in(n, alone, group, self.links[n]) == "kept":
             group.kept.add(n)
+        group.members.append(n)
         self._number[n] = g
         self._dependence.need(g, needs)
 
@@ -159,7 +153,7 @@ class Partition:
         for n in merged.members:
             role = "kept" if n in merged.kept else "full"
             for k, link in enumerate(self.links[n]):
-                if link.base in inside and not link_fits(n, k, role, link, merged.kept, (merged.kind, merged.sizes)):
+                if link.base in inside and not link_fits(n, k, role, link, merged):
                     return False
         merged.members.sort(key=self._position.__getitem__)
         number = self._dependence.merge(a, b)
@@ -177,7 +171,8 @@ class Partition:
             reads = {g: self._large_reads(self._groups[g]) for g in numbers}
             for i, a in enumerate(numbers):
                 for b in numbers[i + 1:]:
-                    if a in self._groups and b in self._groups and (4 * points <= SMALL_BYTES or reads[a] & reads[b] and self._near(a, b)):
+                    alive = a in self._groups and b in self._groups
+                    if alive and (4 * points <= SMALL_BYTES or (reads[a] & reads[b] and self._near(a, b))):
                         self._try_merge(a, b)
 
     def _near(self, a: int, b: int) -> bool:
@@ -196,15 +191,15 @@ def _points(group: Group) -> int:
     return total
 
 
-def joined_kind(group: Group, alone: Group) -> tuple[str, tuple[int, ...]] | None:
-    """Kind and sizes of a group once another node is in it; None if they are no one item."""
+def joined(group: Group, alone: Group) -> Group | None:
+    """What a group is once another node is in it (its members are not added here); None if they are no one item."""
     if alone.kind == "map":
-        return (group.kind, group.sizes) if group.kind in ("map", "row", "column", "contraction") else None
+        return group if group.kind in ("map", "row", "column", "contraction") else None
     if alone.kind == "row":
         if group.kind == "row" and group.sizes == alone.sizes:
-            return "row", group.sizes
+            return group
         if group.kind == "map" and group.sizes[0] == _points(alone):
-            return "row", alone.sizes
+            return Group("row", alone.sizes, group.members)
     return None
 
 
@@ -220,21 +215,19 @@ def role_in(n: Node, alone: Group, group: Group, links: list[Link]) -> str | Non
     return "full" if count == _points(group) else None
 
 
-def link_fits(n: Node, k: int, role: str, link: Link, kept: set[Node], space: tuple[str, tuple[int, ...]] | None) -> bool:
-    """Whether member `n` can take its input number k from its own group: at the same point, or from the same reduced row.
+def link_fits(n: Node, k: int, role: str, link: Link, group: Group) -> bool:
+    """Whether `n` can take its input number k from its own group: at the same point, or from the same reduced row.
 
-    role   what n is in the group: 'full' or 'kept'
-    kept   members of the group with one value per reduced row
-    space  kind and sizes of the group
+    role  what n is in the group: 'full' or 'kept'
     """
-    if space is None or n.op.kind in ("contraction", "scatter", "host") or (n.op.kind == "gather" and k == 0):
+    if n.op.kind in ("contraction", "scatter", "host") or (n.op.kind == "gather" and k == 0):
         return False
     if n.op.kind == "reduce":
-        role = "full" if space[0] == "row" else "none"
-    if link.base in kept:
+        role = "full" if group.kind == "row" else "none"
+    if link.base in group.kept:
         if role == "kept":
             return link.relabels
-        return role == "full" and space[0] == "row" and is_row_constant(link, space[1][0], space[1][1])
+        return role == "full" and group.kind == "row" and is_row_constant(link, group.sizes[0], group.sizes[1])
     return role == "full" and link.relabels
 
 

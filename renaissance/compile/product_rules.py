@@ -16,6 +16,7 @@ from renaissance.ops.movement import PERMUTE, RESHAPE
 
 Users = Mapping[Node, int]
 
+_REDUCTIONS = ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_any", "reduce_all", "argmax", "argmin")
 _CHEAP_UNARY = ("cast", "neg", "abs", "add", "sub", "mul", "div", "le", "lt", "eq", "ne", "where")
 
 
@@ -34,7 +35,8 @@ def _transposed_product(n: Node, users: Users) -> Node | None:
     chain: list[Node] = []
     x = n.inputs[0]
     while x.op is not DOT:
-        fits = x.shape[-2:] == n.inputs[0].shape[-2:] and size(x.shape) == size(x.shape[-2:]) * (n.shape[0] if len(n.shape) == 3 else 1)
+        batch = n.shape[0] if len(n.shape) == 3 else 1
+        fits = x.shape[-2:] == n.inputs[0].shape[-2:] and size(x.shape) == size(n.shape[-2:]) * batch
         changing = [i for i in x.inputs if constant_bytes(i) is None]
         if users.get(x) != 1 or not fits or len(changing) != 1 or not (x.op is RESHAPE or x.op.name in _CHEAP_UNARY):
             return None
@@ -91,7 +93,6 @@ def _gather_first(n: Node, users: Users) -> Node | None:
 PRODUCT_RULES: tuple[Rule, ...] = (
     Rule("the transpose of a product is the product of the transposes", ("permute",), _transposed_product),
     Rule("a product over nothing is zero", ("dot",), _empty_product),
-    Rule("a reduction of one element", ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_any", "reduce_all", "argmax",
-                                        "argmin"), _reduce_one),
+    Rule("a reduction of one element", _REDUCTIONS, _reduce_one),
     Rule("gather, then compute", ("take",), _gather_first),
 )

@@ -18,8 +18,8 @@ from renaissance.ops.movement import EXPAND
 Users = Mapping[Node, int]
 
 # Words whose result is the correctly rounded one everywhere, so that folding them here gives what a kernel would.
-_EXACT = ("neg", "abs", "sign", "floor", "ceil", "trunc", "round", "sqrt", "not", "add", "sub", "mul", "div", "maximum", "minimum",
-          "and", "or", "xor", "lt", "le", "eq", "ne", "where", "cast")
+_EXACT = ("neg", "abs", "sign", "floor", "ceil", "trunc", "round", "sqrt", "not", "add", "sub", "mul", "div", "maximum",
+          "minimum", "and", "or", "xor", "lt", "le", "eq", "ne", "where", "cast")
 
 
 def holds(wide: DType, narrow: DType) -> bool:
@@ -138,7 +138,7 @@ def _check(n: Node, users: Users) -> Node | None:
 
 _WORDS = (*OPS, "cast")
 SCALAR_RULES: tuple[Rule, ...] = (
-    Rule("a cast to the same dtype does nothing; through one that holds every value of the first it is one cast", ("cast",), _cast),
+    Rule("a cast to the same dtype, or through one that holds every value of the first", ("cast",), _cast),
     Rule("the negative of the negative, the not of the not", ("neg", "not"), _twice),
     Rule("the absolute value does not see signs", ("abs",), _abs),
     Rule("a neutral argument", ("mul", "div", "sub", "add", "and", "or", "xor"), _neutral),

@@ -57,7 +57,7 @@ class Store:
 class Stage:
     """One sweep inside a Nest.
 
-    map     the body at every point; stores
+    map     the body at every point; stores. Later stages may load, by an equal Access, what it stored
     reduce  the body at every point; the last instruction's value is combined ('sum', 'max', 'min', 'prod', 'any', 'all',
             'argmax', 'argmin') along the reduced dimension; its result is carry (stage, 0)
     point   the body once per kept point; stores; its instructions can be carried into later stages

@@ -8,6 +8,15 @@ from typing import NamedTuple
 from renaissance.ir.plan import Access, Contraction, Host, Instr, Item, Nest, Scatter, Store
 
 
+class Body(NamedTuple):
+    """One body of an item: its code and stores, the number of its sweep, and the space it runs over."""
+
+    code: tuple[Instr, ...]
+    stores: tuple[Store, ...]
+    sweep: int
+    extents: tuple[int, ...]
+
+
 class Touch(NamedTuple):
     """One way an item touches a buffer.
 
@@ -43,7 +52,7 @@ def reads(item: Item) -> list[Touch]:
     spec = item.spec
     if isinstance(spec, Host):
         return [Touch(item.operands[i].buffer, None, 0, ()) for i in spec.inputs]
-    found = [t for body, _, sweep, extents in _bodies(item) for t in _loads(item, body, sweep, extents)]
+    found = [t for b in bodies(item) for t in _loads(item, b)]
     if isinstance(spec, Scatter) and spec.init is not None:
         found.append(Touch(item.operands[spec.init.operand].buffer, spec.init, 0, (spec.rows, spec.n)))
     return found
@@ -56,38 +65,35 @@ def writes(item: Item) -> list[Touch]:
         return [Touch(item.operands[i].buffer, None, 0, ()) for i in spec.outputs]
     if isinstance(spec, Scatter):
         return [Touch(item.operands[spec.out].buffer, None, 0, ())]
-    return [Touch(item.operands[s.access.operand].buffer, s.access, sweep, extents)
-            for _, stores, sweep, extents in _bodies(item) for s in stores]
+    return [Touch(item.operands[s.access.operand].buffer, s.access, b.sweep, b.extents) for b in bodies(item) for s in b.stores]
 
 
 def has_check(item: Item) -> bool:
     """Whether the item can end the run with an error before anything is committed."""
-    return any(i.op == "check" for body, *_ in _bodies(item) for i in body)
+    return any(i.op == "check" for b in bodies(item) for i in b.code)
 
 
-def _bodies(item: Item) -> Iterator[tuple[tuple[Instr, ...], tuple[Store, ...], int, tuple[int, ...]]]:
-    """(body, stores, sweep, extents) of each body of an item."""
+def bodies(item: Item) -> list[Body]:
+    """The bodies of an item; a Python function has none."""
     spec = item.spec
     if isinstance(spec, Nest):
-        for sweep, stage in enumerate(spec.stages):
-            yield stage.body, stage.stores, sweep, spec.extents
-    elif isinstance(spec, Contraction):
-        yield spec.a, (), 0, (spec.batch, spec.m, spec.k)
-        yield spec.b, (), 0, (spec.batch, spec.k, spec.n)
-        yield spec.epilogue, spec.stores, 1, (spec.batch, spec.m, spec.n)
-    elif isinstance(spec, Scatter):
-        yield spec.index, (), 0, (spec.m, spec.n)
-        yield spec.value, (), 0, (spec.m, spec.n)
+        return [Body(stage.body, stage.stores, sweep, spec.extents) for sweep, stage in enumerate(spec.stages)]
+    if isinstance(spec, Contraction):
+        return [Body(spec.a, (), 0, (spec.batch, spec.m, spec.k)), Body(spec.b, (), 0, (spec.batch, spec.k, spec.n)),
+                Body(spec.epilogue, spec.stores, 1, (spec.batch, spec.m, spec.n))]
+    if isinstance(spec, Scatter):
+        return [Body(spec.index, (), 0, (spec.m, spec.n)), Body(spec.value, (), 0, (spec.m, spec.n))]
+    return []
 
 
-def _loads(item: Item, body: tuple[Instr, ...], sweep: int, extents: tuple[int, ...]) -> Iterator[Touch]:
-    for i in body:
+def _loads(item: Item, body: Body) -> Iterator[Touch]:
+    for i in body.code:
         if i.op == "load":
             assert isinstance(i.attr, Access)
-            yield Touch(item.operands[i.attr.operand].buffer, i.attr, sweep, extents)
+            yield Touch(item.operands[i.attr.operand].buffer, i.attr, body.sweep, body.extents)
         elif i.op == "load_at":
             assert isinstance(i.attr, int)
-            yield Touch(item.operands[i.attr].buffer, None, sweep, extents)
+            yield Touch(item.operands[i.attr].buffer, None, body.sweep, body.extents)
 
 
 def may_overwrite(item: Item, source: int, target: int) -> bool:
@@ -98,12 +104,15 @@ def may_overwrite(item: Item, source: int, target: int) -> bool:
     """
     stores = [t for t in writes(item) if t.buffer == target]
     loads = [t for t in reads(item) if t.buffer == source]
-    if len(stores) != 1 or stores[0].access is None:
-        return not loads
-    store = stores[0]
-    spec = item.spec
-    if isinstance(spec, Contraction) and any(t.sweep == 0 for t in loads):
+    if not loads:
+        return True
+    if not stores or stores[0].access is None or any(_place(t) != _place(stores[0]) for t in (*stores, *loads)):
         return False
-    return all(t.access is not None and t.sweep <= store.sweep and t.extents == store.extents
-               and t.access.strides == store.access.strides and t.access.offset == store.access.offset  # type: ignore[union-attr]
-               for t in loads)
+    if isinstance(item.spec, Contraction) and any(t.sweep == 0 for t in loads):
+        return False
+    return max(t.sweep for t in loads) <= min(t.sweep for t in stores)
+
+
+def _place(touch: Touch) -> object:
+    """What two touches must have in common to be at the same element at every point."""
+    return touch.extents, touch.access and (touch.access.strides, touch.access.offset)
