@@ -7,21 +7,23 @@ from collections.abc import Iterator
 import numpy as np
 
 from renaissance.errors import ArgumentError
-from renaissance.ir.philox import philox_uint32
+from renaissance.ir.philox import philox4x32
 
-# Random draws of a program take tickets counted up from 0; the order of an epoch takes two from the far half of their range,
+# Random draws of a program take tickets counted up from 0; the order of an epoch takes one from the far half of their range,
 # so that the same seed never gives both the same words.
 _FIRST_TICKET = 1 << 63
+_LOW, _HALF = 0xFFFFFFFF, 32
 
 
 def permutation(n: int, *, seed: int, epoch: int) -> np.ndarray:
     """A random order of n samples: sample i gets a 64-bit random key, and the samples are sorted by key, ties by index.
 
-    key(i) = philox(seed, 2^63 + 2 epoch, i) 2^32 + philox(seed, 2^63 + 2 epoch + 1, i)
+    w = philox4x32(counter = (i // 2, 2^63 + epoch), key = seed), each of them as (low, high) halves
+    key(i) = w[0] 2^32 + w[1] for even i, w[2] 2^32 + w[3] for odd i
 
     n         number of samples, >= 0
     seed      int; taken modulo 2^64
-    epoch     int, 0 <= epoch < 2^62
+    epoch     int, 0 <= epoch < 2^63
     returns   (n,) int64
     raises    ArgumentError for n or epoch out of range
     source    sorting by random keys: Knuth, The Art of Computer Programming 3, 5.2; Philox: Salmon et al. 2011, "Parallel random
@@ -29,12 +31,14 @@ def permutation(n: int, *, seed: int, epoch: int) -> np.ndarray:
     """
     if n < 0:
         raise ArgumentError(f"permutation: n must be at least 0, got {n}")
-    if not 0 <= epoch < 1 << 62:
-        raise ArgumentError(f"permutation: epoch must be in 0 ... 2^62 - 1, got {epoch}")
-    seed, ticket = seed % (1 << 64), _FIRST_TICKET + 2 * epoch
-    index = np.arange(n, dtype=np.uint64)
-    high, low = (philox_uint32(seed, ticket + word, index).astype(np.uint64) for word in range(2))
-    return np.argsort(high << np.uint64(32) | low, kind="stable").astype(np.int64, copy=False)
+    if not 0 <= epoch < _FIRST_TICKET:
+        raise ArgumentError(f"permutation: epoch must be in 0 ... 2^63 - 1, got {epoch}")
+    ticket = _FIRST_TICKET + epoch
+    block = np.arange(-(-n // 2), dtype=np.uint64)
+    low, high = (np.full_like(block, half) for half in (ticket & _LOW, ticket >> _HALF))
+    words = philox4x32((block & _LOW, block >> _HALF, low, high), (seed & _LOW, seed >> _HALF & _LOW))
+    keys = np.stack([words[0] << _HALF | words[1], words[2] << _HALF | words[3]], axis=1).ravel()[:n]
+    return np.argsort(keys, kind="stable").astype(np.int64, copy=False)
 
 
 def batch_count(n: int, batch_size: int, *, drop_last: bool = False) -> int:
