@@ -90,7 +90,8 @@ def checked_index(op: str, index: Any, size: int, argument: str = "index") -> An
         raise DTypeError(f"{op}: {argument} must be integers, got {index.dtype.name}")
     wide = astype(index, dt.int64)
     inside = logical_and(greater_equal(wide, lit(-size, wide)), less(wide, lit(size, wide)))
-    wide = check(wide, inside, f"RangeError: {op}: {argument} must be from {-size} to {size - 1}")
+    safe = where(inside, wide, lit(0, wide))  # kernels run to their end before the error is raised: they must not read outside
+    wide = check(safe, inside, f"RangeError: {op}: {argument} must be from {-size} to {size - 1}")
     return where(less(wide, lit(0, wide)), add(wide, lit(size, wide)), wide)
 
 
