@@ -141,8 +141,11 @@ class Frame:
     def __getitem__(self, slot: int) -> Value:
         return self.values[slot]
 
-    def address(self, place: int, index: Sequence[Value | None]) -> Value:
-        """The address of a place's element at an index of the space; None stands for 0. The vector dimension is added last."""
+    def address(self, place: int, index: Sequence[Value | None], ahead: int = 0) -> Value:
+        """The address of a place's element at an index of the space (None stands for 0), and `ahead` further along the vectors.
+
+        The vector dimension is added last, so that the rest does not change in a loop along it.
+        """
         b, p = self.b, self.places[place]
         at = self.values[p.base]
         for d in sorted(range(len(p.strides)), key=lambda d: d == self.vector):
@@ -150,4 +153,8 @@ class Frame:
             if stride is not None and i is not None:
                 elements = i if d == self.vector and p.row == "next" else b.mul(i, self.values[stride])
                 at = b.offset(at, b.mul(elements, p.dtype.size))
-        return at
+        along = p.strides[self.vector]
+        if along is None or ahead == 0:
+            return at
+        bytes_ahead = ahead * p.dtype.size
+        return b.offset(at, bytes_ahead if p.row == "next" else b.mul(self.values[along], bytes_ahead))

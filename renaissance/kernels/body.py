@@ -1,8 +1,9 @@
 """Body emission: the instructions of a pointwise body, bound by `Arguments.bind`, as vector code.
 
-A body is evaluated at `lanes` consecutive positions along the frame's vector dimension. `index` gives the position of lane 0 in each
-dimension of the index space (i64 values; None is 0); lanes outside `mask` read and write nothing. Along the vector dimension an
-access is a scalar load spread over the lanes (stride 0), a vector load (stride 1), or a gather.
+A body is evaluated at `lanes` consecutive positions along the frame's vector dimension. `index` gives the position of lane 0 in
+each dimension of the index space (i64 values; None is 0), `ahead` a constant to add along the vector dimension; lanes outside
+`mask` read and write nothing. Along the vector dimension an access is a scalar load spread over the lanes (stride 0), a vector
+load (stride 1), or a gather.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from renaissance.errors import KernelError
 from renaissance.ir.dtype import DType
 from renaissance.ir.plan import Instr
 from renaissance.kernels.arguments import Frame, Place
-from renaissance.kernels.lanes import any_lane, both, every_lane
+from renaissance.kernels.lanes import any_lane, both
 from renaissance.kernels.loops import I64, Builder, Value, vec
 from renaissance.kernels.numbers import cast, from_memory, memory, register, rounded, to_memory
 from renaissance.kernels.philox import philox
@@ -22,13 +23,13 @@ from renaissance.kernels.words import apply, is_exact
 Index = Sequence[Value | None]
 Carries = Mapping[tuple[int, int], Value]
 
-_COSTS = {"load": 1, "const": 0, "scalar": 0, "carry": 0, "acc": 0, "coord": 1, "load_at": 16, "philox": 12, "exp": 14, "expm1": 20,
-          "log": 20, "log1p": 24, "sin": 24, "cos": 24, "tanh": 20, "erf": 24, "atan": 20, "pow": 40, "floordiv": 40, "mod": 40,
-          "div": 4, "sqrt": 4}
+_COSTS = {"const": 0, "scalar": 0, "carry": 0, "acc": 0, "load_at": 16, "philox": 12, "exp": 14, "expm1": 20, "log": 20, "log1p": 24,
+          "sin": 24, "cos": 24, "tanh": 20, "erf": 24, "atan": 20, "pow": 40, "floordiv": 40, "mod": 40, "div": 4, "sqrt": 4}
 
 
 def emit(b: Builder, body: Sequence[Instr], frame: Frame, index: Index, lanes: int, mask: Value | None = None,
-         acc: Value | None = None, *, carries: Carries | None = None, known: Mapping[int, Value] | None = None) -> list[Value]:
+         acc: Value | None = None, *, ahead: int = 0, carries: Carries | None = None,
+         known: Mapping[int, Value] | None = None) -> list[Value]:
     """The value of every instruction of a bound body at `lanes` positions from `index` on.
 
     mask     i1 of `lanes` (None: all): other lanes read nothing; what they compute means nothing
@@ -38,7 +39,7 @@ def emit(b: Builder, body: Sequence[Instr], frame: Frame, index: Index, lanes: i
     returns  one Value for each instruction, in the register form of its dtype
     raises   KernelError for a word that has no code for its dtype
     """
-    emitter = _Emitter(b, body, frame, index, lanes, mask)
+    emitter = _Emitter(b, body, frame, index, lanes, mask, ahead)
     emitter.given = {"acc": acc, **{("carry", k): v for k, v in (carries or {}).items()}}
     for number in range(len(body)):
         value = known.get(number) if known else None
@@ -51,7 +52,7 @@ def invariants(b: Builder, body: Sequence[Instr], frame: Frame, index: Index, ca
 
     Meant for the code before a loop along that dimension, which must not be empty: what is loaded here is loaded once.
     """
-    emitter = _Emitter(b, body, frame, index, 1, None)
+    emitter = _Emitter(b, body, frame, index, 1, None, 0)
     emitter.given = {("carry", k): v for k, v in (carries or {}).items()}
     found: dict[int, Value] = {}
     for number in range(len(body)):
@@ -63,14 +64,15 @@ def invariants(b: Builder, body: Sequence[Instr], frame: Frame, index: Index, ca
     return found
 
 
-def store(b: Builder, frame: Frame, place: int, value: Value, index: Index, lanes: int, mask: Value | None = None) -> None:
+def store(b: Builder, frame: Frame, place: int, value: Value, index: Index, lanes: int, mask: Value | None = None, *,
+          ahead: int = 0) -> None:
     """Write the value of an instruction through a place, lanes along the vector dimension.
 
     raises  KernelError where several lanes would write the same element
     """
     p = frame.places[place]
     value = to_memory(b, value, p.dtype)
-    at = frame.address(place, index)
+    at = frame.address(place, index, ahead)
     if lanes == 1 or p.row == "next":
         b.store(value, at, mask=mask)
     elif p.row == "same":
@@ -104,13 +106,15 @@ def _lane_elements(b: Builder, frame: Frame, place: Place, lanes: int) -> Value:
 
 
 class _Emitter:
-    def __init__(self, b: Builder, body: Sequence[Instr], frame: Frame, index: Index, lanes: int, mask: Value | None):
+    def __init__(self, b: Builder, body: Sequence[Instr], frame: Frame, index: Index, lanes: int, mask: Value | None,
+                 ahead: int):
         self.b = b
         self.body = body
         self.frame = frame
         self.index = index
         self.lanes = lanes
         self.mask = mask
+        self.ahead = ahead
         self.given: Mapping[object, Value | None] = {}
         self.values: list[Value] = []
 
@@ -133,7 +137,7 @@ class _Emitter:
     def _load(self, instr: Instr, args: list[Value]) -> Value:
         b, number, lanes = self.b, instr.attr, self.lanes
         place = self.frame.places[number]  # type: ignore[index]
-        at = self.frame.address(number, self.index)  # type: ignore[arg-type]
+        at = self.frame.address(number, self.index, self.ahead)  # type: ignore[arg-type]
         if lanes == 1:
             return self._one(at, place.dtype, args[0] if args else None)
         if place.row == "same" and not args:
@@ -182,7 +186,9 @@ class _Emitter:
         b = self.b
         first = self.index[instr.attr]  # type: ignore[index]
         at = self.spread(b.const(I64, 0) if first is None else first)
-        return b.add(at, b.iota(at.type)) if instr.attr == self.frame.vector and self.lanes > 1 else at
+        if instr.attr != self.frame.vector or (self.lanes == 1 and not self.ahead):
+            return at
+        return b.add(at, b.const(at.type, [self.ahead + i for i in range(self.lanes)] if self.lanes > 1 else self.ahead))
 
     def _cast(self, instr: Instr, args: list[Value]) -> Value:
         return cast(self.b, args[0], self.body[instr.args[0]].dtype, instr.dtype)
@@ -200,18 +206,14 @@ class _Emitter:
         return value
 
     def _philox(self, instr: Instr, args: list[Value]) -> Value:
-        b = self.b
-        halves = []
-        for slot in instr.attr:  # type: ignore[union-attr]
-            word = self.frame[slot]
-            narrow = word.type.with_kind("i32")
-            halves += [b.convert(word, narrow), b.convert(b.lshr(word, 32), narrow)]
-        return philox(b, *halves, args[0])
+        seed, ticket = (self.frame[slot] for slot in instr.attr)  # type: ignore[union-attr]
+        return philox(self.b, seed, ticket, args[0])
 
     def _check(self, instr: Instr, args: list[Value]) -> Value:
         b = self.b
         error, code = instr.attr  # type: ignore[misc]
         failed = both(b, self.mask, b.not_(args[0]))
-        with b.if_(any_lane(b, every_lane(b, failed, self.lanes))):  # type: ignore[arg-type]
+        assert failed is not None
+        with b.if_(any_lane(b, failed)):
             b.atomic_flag(self.frame[error], self.frame[code])
         return args[0]

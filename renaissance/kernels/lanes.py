@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from renaissance.kernels.loops import I1, Builder, Type, Value, vec
+from renaissance.kernels.loops import Builder, Type, Value
 
 _BYTE = 8
 
@@ -26,17 +26,7 @@ def both(b: Builder, mask: Value | None, more: Value | None) -> Value | None:
     return b.and_(mask, more)
 
 
-def every_lane(b: Builder, condition: Value, lanes: int) -> Value:
-    """A scalar i1 as a mask."""
-    return condition if condition.type != I1 or lanes == 1 else b.splat(condition, lanes)
-
-
-def upper_half(b: Builder, x: Value) -> tuple[Value, Value]:
+def halves(b: Builder, x: Value) -> tuple[Value, Value]:
     """The lower and the upper half of a vector's lanes."""
     half = x.type.lanes // 2
     return b.shuffle(x, x, range(half)), b.shuffle(x, x, range(half, 2 * half))
-
-
-def numbers(b: Builder, kind: str, lanes: int) -> Value:
-    """0, 1, 2, ... in lanes of an integer kind."""
-    return b.iota(vec(kind, lanes))

@@ -160,11 +160,12 @@ class Module:
         self.functions: dict[str, Builder] = {}
 
     def function(self, name: str, params: Sequence[tuple[str, Type]], exported: bool = True, result: Type | None = None,
-                 noinline: bool = False) -> Builder:
-        """A new function; an internal one (exported=False) can only be called from this module."""
+                 noinline: bool = False, cold: bool = False) -> Builder:
+        """A new function; an internal one (exported=False) can only be called from this module. cold: it hardly ever runs, so
+        that the code around its calls keeps its values in registers at their cost."""
         if name in self.functions:
             raise KernelError(f"module {self.name}: function {name!r} is defined twice")
-        builder = Builder(self, name, params, exported, result, noinline)
+        builder = Builder(self, name, params, exported, result, noinline, cold)
         self.functions[name] = builder
         return builder
 
@@ -173,12 +174,13 @@ class Builder:
     """Records one function. Each method appends one operation and returns its value; types are checked at once."""
 
     def __init__(self, module: Module, name: str, params: Sequence[tuple[str, Type]], exported: bool, result: Type | None,
-                 noinline: bool):
+                 noinline: bool, cold: bool = False):
         self.module = module
         self.name = name
         self.exported = exported
         self.result = result
         self.noinline = noinline
+        self.cold = cold
         self.body: list[Node] = []
         self.returned: Value | None = None
         self._count = 0
@@ -193,7 +195,7 @@ class Builder:
 
     def const(self, type: Type, value: Number | Sequence[Number]) -> Value:
         """A constant: one number for all lanes, or one for each lane. Integers wrap to the width of the type."""
-        if isinstance(value, (list, tuple)):
+        if isinstance(value, Sequence):
             if len(value) != type.lanes:
                 raise KernelError(f"const: {len(value)} values for {type!r}")
             bits = tuple(number_bits(type.kind, v) for v in value)

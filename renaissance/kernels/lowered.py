@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from renaissance.kernels.loops import Module
 
-# ("operand", number, byte offset) address | ("int", value) | ("float", value) f64 | ("scalar", number, dtype) | ("error",) address
+# ("operand", number, byte offset) an address | ("int", value) | ("scalar", number, dtype) | ("error",) an address
 Slot = tuple
 
 

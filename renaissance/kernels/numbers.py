@@ -1,7 +1,7 @@
 """How each dtype is held in registers and in memory, and how one becomes another.
 
-bool is a byte 0 or 1 in memory and an i1 in registers. bfloat16 and float16 take 2 bytes in memory and are an f32 in registers that
-holds a value of the narrow format. The others are the same in both places.
+bool is a byte 0 or 1 in memory and an i1 in registers. bfloat16 and float16 take 2 bytes in memory and are an f32 in registers
+that holds a value of the narrow format. The others are the same in both places.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def rounded(b: Builder, x: Value, dtype: DType) -> Value:
 def cast(b: Builder, x: Value, source: DType, to: DType) -> Value:
     """x of dtype `source` as `to`, by NumPy's rules: to bool is != 0, floats to integers truncate, integers wrap.
 
-    A float outside the integer's range gives what x86 gives: the lowest bits of the least i32 (i64 for 32-bit unsigned and wider).
+    A float outside the integer's range gives what x86 gives: the low bits of the least i32 (i64 for 32-bit unsigned and wider).
     """
     lanes = x.type.lanes
     type = register(to, lanes)

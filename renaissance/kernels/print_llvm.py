@@ -57,6 +57,8 @@ class _FunctionPrinter:
         linkage, attributes = ("", "nounwind") if f.exported else ("internal ", "nounwind")
         if f.noinline:
             attributes += " noinline"
+        if f.cold:
+            attributes += " cold"
         self.nodes(f.body)
         if (f.returned is None) != (f.result is None):
             raise KernelError(f"{f.name}: a function with a result must end in ret()")
@@ -196,7 +198,7 @@ class _FunctionPrinter:
 
     def op_dot_bf16(self, s: Statement) -> None:
         if not self.target.bf16_dot:
-            raise KernelError(f"{self.function.name}: dot_bf16 needs a Target with bfloat16 dot products, this is {self.target.isa}")
+            raise KernelError(f"{self.function.name}: dot_bf16 needs bfloat16 dot products, {self.target.isa} has none")
         acc, a, _ = s.args
         result = type_name(acc.type)
         call = self.intrinsic(f"llvm.x86.avx512bf16.dpbf16ps.{_DOT[acc.type.lanes]}", result, ", ".join(map(type_name, (

@@ -120,7 +120,7 @@ def _math(name: str) -> _Code:
 
 _FLOAT: dict[str, _Code] = {
     **{w: _plain(w) for w in ("neg", "abs", "floor", "ceil", "trunc", "round", "sqrt", "add", "sub", "mul", "div", "fma")},
-    **{w: _math(w) for w in ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "atan", "pow")},
+    **{w: _math(w) for w in ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "atan")},
     **{w: _compare(w) for w in ("lt", "le", "eq", "ne")},
     "sign": _sign_float, "maximum": _bound(True), "minimum": _bound(False), "where": _where,
     "floordiv": lambda b, dtype, x, y: floordiv_float(b, x, y), "mod": lambda b, dtype, x, y: mod_float(b, x, y)}
@@ -128,8 +128,8 @@ _INT: dict[str, _Code] = {
     **{w: _plain(w) for w in ("neg", "abs", "add", "sub", "mul")},
     "xor": _plain("xor"), **{w: _plain(f"{w}_") for w in ("not", "and", "or")},
     **{w: _compare(w) for w in ("lt", "le", "eq", "ne")},
-    "sign": _sign_int, "maximum": _bound(True), "minimum": _bound(False), "where": _where, "shl": _shift(True), "shr": _shift(False),
-    "pow": _pow_int,
+    "sign": _sign_int, "maximum": _bound(True), "minimum": _bound(False), "where": _where, "pow": _pow_int,
+    "shl": _shift(True), "shr": _shift(False),
     "floordiv": lambda b, dtype, x, y: floordiv_int(b, x, y, dtype), "mod": lambda b, dtype, x, y: mod_int(b, x, y, dtype)}
 _BOOL: dict[str, _Code] = {
     "xor": _plain("xor"), **{w: _plain(f"{w}_") for w in ("not", "and", "or")},

@@ -1,0 +1,35 @@
+"""Plan item -> Lowered: which schedule makes the code of an item."""
+
+from __future__ import annotations
+
+from renaissance.errors import KernelError
+from renaissance.ir.plan import Contraction, Item, Nest, Scatter
+from renaissance.ir.target import Target
+from renaissance.kernels.lowered import Lowered
+from renaissance.kernels.schedules.column import lower_column
+from renaissance.kernels.schedules.contraction import lower_contraction
+from renaissance.kernels.schedules.nest import lower_row
+from renaissance.kernels.schedules.scatter import lower_scatter
+
+__all__ = ["Lowered", "lower"]
+
+
+def lower(item: Item, target: Target, threads: int) -> Lowered:
+    """Make one item ready for a Target.
+
+    target   what the code is made for; a pure function of the item and the Target, `threads` moves only the cut into chunks
+    raises   KernelError naming the item if no schedule takes it
+    """
+    spec = item.spec
+    try:
+        if isinstance(spec, Contraction):
+            return lower_contraction(item, target, threads)
+        if isinstance(spec, Scatter):
+            return lower_scatter(item, spec, threads)
+        if isinstance(spec, Nest) and spec.layout == "row":
+            return lower_row(item, spec, threads)
+        if isinstance(spec, Nest) and spec.layout == "column":
+            return lower_column(item, spec, threads)
+    except KernelError as error:
+        raise KernelError(f"{item.name}: {error}") from error
+    raise KernelError(f"{item.name}: no schedule for {type(spec).__name__}; supported are Nest, Contraction, Scatter")
