@@ -2,15 +2,15 @@
 
 Up to `direct_limit` by Cody and Waite's method: the multiple is subtracted in three parts, each by one fma. Beyond it by Payne and
 Hanek's (1983): only the bits of 2/pi that matter for the argument's exponent are multiplied, in integers, so huge arguments are as
-exact as small ones. The second way runs only when a lane needs it, as a loop of at most one turn.
+exact as small ones.
 """
 
 from __future__ import annotations
 
 import math
 
-from renaissance.kernels.float_format import FORMATS, FloatFormat, bits
-from renaissance.kernels.loops import F64, I1, I8, I16, I32, I64, Builder, Value, vec
+from renaissance.kernels.float_format import FORMATS, bits
+from renaissance.kernels.loops import F64, Builder, Value, vec
 
 # The first 1248 bits of 2/pi after the binary point.
 _TWO_OVER_PI_BITS = 1248
@@ -23,12 +23,12 @@ _LIMB = 0xFFFFFFFF
 _HALF_PI_62 = math.ldexp(1.5707963267948966, -62), math.ldexp(6.123233995736766e-17, -62)
 
 
-def reduce_angle(b: Builder, x: Value) -> tuple[Value, Value]:
-    """x = q pi/2 + r with |r| <= pi/4 (and a rounding): r, and an integer whose lowest two bits are those of q.
+def reduce_near(b: Builder, x: Value) -> tuple[Value, Value]:
+    """x = q pi/2 + r with |r| <= pi/4 (and a rounding), for 0 <= x <= direct_limit; NaN and larger x give any r and q but NaN -> NaN.
 
-    x        f32 or f64, not negative; NaN and inf give r = NaN
-    returns  r of the type of x, q an integer of equal width; r has a relative error of at most 1 ulp
-    source   Cody, Waite 1980; Payne, Hanek 1983, doi:10.1145/1057600.1057602
+    x        f32 or f64
+    returns  r of the type of x, to 1 ulp, and an integer of equal width whose lowest two bits are those of q
+    source   Cody, Waite 1980, "Software manual for the elementary functions"
     """
     f = FORMATS[x.type.kind]
     shifted = b.fma(x, f.two_over_pi, f.integer_offset)
@@ -36,28 +36,17 @@ def reduce_angle(b: Builder, x: Value) -> tuple[Value, Value]:
     r = x
     for part in f.half_pi:
         r = b.fma(n, -part, r)
-    far = b.cmp("gt", x, f.direct_limit)
-    turns = b.select(any_lane(b, far), b.const(I64, 1), 0)
-    with b.loop(0, turns, 1, carried=[r, bits(b, shifted)]) as loop:
-        exact, q = _payne_hanek(b, x, f)
-        loop.next([b.select(far, exact, loop.carried[0]), b.select(far, q, loop.carried[1])])
-    r, q = loop.results
-    return r, q
+    return r, bits(b, shifted)
 
 
-def any_lane(b: Builder, mask: Value) -> Value:
-    """A scalar i1: true where at least one lane of a mask is."""
-    lanes = mask.type.lanes
-    if lanes == 1:
-        return mask
-    if lanes < 8:  # there is no integer type of fewer bits
-        mask = b.shuffle(mask, b.const(mask.type, 0), tuple(min(i, lanes) for i in range(8)))
-    word = {8: I8, 16: I16, 32: I32, 64: I64}[mask.type.lanes]
-    return b.cmp("ne", b.bitcast(mask, word), 0)
+def reduce_far(b: Builder, x: Value) -> tuple[Value, Value]:
+    """The same for x >= direct_limit, from 32-bit limbs of 2/pi held in 64-bit lanes; smaller x give any r and q, inf gives NaN.
 
-
-def _payne_hanek(b: Builder, x: Value, f: FloatFormat) -> tuple[Value, Value]:
-    """r and q of x > direct_limit: x 2/pi modulo 4, from 32-bit limbs held in 64-bit lanes."""
+    x        f32 or f64
+    returns  r of the type of x, to 1 ulp, and an integer of equal width whose lowest two bits are those of q
+    source   Payne, Hanek 1983, "Radian reduction for trigonometric functions", doi:10.1145/1057600.1057602
+    """
+    f = FORMATS[x.type.kind]
     wide = vec("i64", x.type.lanes)
     raw = b.convert(bits(b, x), wide)
     integer = b.or_(b.and_(raw, f.mantissa_mask), 1 << f.mantissa)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
-from renaissance.kernels.angle import reduce_angle
+from renaissance.kernels.angle import reduce_far, reduce_near
 from renaissance.kernels.float_format import FORMATS, FloatFormat, at_least, at_most, bits, horner, with_sign
-from renaissance.kernels.loops import Builder, Value
+from renaissance.kernels.lanes import any_lane
+from renaissance.kernels.loops import I64, Builder, Module, Type, Value
+
+_TANH_BREAK = 0.4  # below it the quotient of two rounded numbers would lose more than 2 ulp
 
 
 def exp(b: Builder, x: Value) -> Value:
@@ -39,7 +42,9 @@ def tanh(b: Builder, x: Value) -> Value:
     n, r = _split_exponent(b, b.add(a, a), f, f.bias)
     scale = b.bitcast(b.shl(n, f.mantissa), x.type)
     e = b.fma(_expm1_reduced(b, r, f), scale, b.sub(scale, 1.0))
-    return with_sign(b, b.div(e, b.add(e, 2.0)), x)
+    y = b.div(e, b.add(e, 2.0))
+    near = b.cmp("lt", a, _TANH_BREAK)
+    return with_sign(b, b.select(near, _odd(b, a, f.tanh), y), x)
 
 
 def log(b: Builder, x: Value) -> Value:
@@ -68,21 +73,22 @@ def log1p(b: Builder, x: Value) -> Value:
 
 
 def sin(b: Builder, x: Value) -> Value:
-    f = FORMATS[x.type.kind]
-    r, q = reduce_angle(b, b.abs(x))
-    return _quadrant(b, r, q, bits(b, x), f)
+    return _circular(b, x, 0)
 
 
 def cos(b: Builder, x: Value) -> Value:
-    f = FORMATS[x.type.kind]
-    r, q = reduce_angle(b, b.abs(x))
-    return _quadrant(b, r, b.add(q, 1), b.const(q.type, 0), f)
+    return _circular(b, x, 1)
 
 
 def erf(b: Builder, x: Value) -> Value:
     f = FORMATS[x.type.kind]
     a = at_most(b, b.abs(x), f.erf_high)
-    return with_sign(b, b.mul(a, horner(b, b.fma(a, a, -f.erf_centre), f.erf)), x)
+    near = b.fma(a, horner(b, b.mul(a, a), f.erf), a)
+    root = horner(b, a, f.erf_tail)
+    root = b.mul(root, root)
+    root = b.mul(root, root)
+    tail = b.fma(b.neg(root), root, 1.0)
+    return with_sign(b, b.select(b.cmp("gt", a, f.erf_break), tail, near), x)
 
 
 def atan(b: Builder, x: Value) -> Value:
@@ -90,8 +96,7 @@ def atan(b: Builder, x: Value) -> Value:
     a = b.abs(x)
     far = b.cmp("gt", a, 1.0)
     z = b.select(far, b.div(1.0, a), a)
-    u = b.mul(z, z)
-    y = b.fma(b.mul(z, u), horner(b, u, f.atan), z)
+    y = _odd(b, z, f.atan)
     first, second = f.half_pi_factors
     y = b.select(far, b.fma(b.const(x.type, first), second, b.neg(y)), y)
     return with_sign(b, y, x)
@@ -109,6 +114,12 @@ def _expm1_reduced(b: Builder, r: Value, f: FloatFormat) -> Value:
     return b.fma(b.mul(r, r), horner(b, r, f.expm1), r)
 
 
+def _odd(b: Builder, x: Value, coefficients: tuple[float, ...]) -> Value:
+    """x + x**3 (c0 + c1 x**2 + ...)"""
+    u = b.mul(x, x)
+    return b.fma(b.mul(x, u), horner(b, u, coefficients), x)
+
+
 def _root_half(f: FloatFormat) -> int:
     return {"f32": 0x3F3504F3, "f64": 0x3FE6A09E667F3BCD}[f.kind]
 
@@ -116,7 +127,7 @@ def _root_half(f: FloatFormat) -> int:
 def _log_sum(b: Builder, k: Value, m: Value, f: FloatFormat) -> Value:
     square = b.mul(m, m)
     y = b.fma(square, b.fma(m, horner(b, m, f.log), -0.5), m)
-    return b.fma(_integer_to_float(b, k, f), f.ln2[0], y)
+    return b.fma(_integer_to_float(b, k, f), math.log(2.0), y)
 
 
 def _integer_to_float(b: Builder, k: Value, f: FloatFormat) -> Value:
@@ -132,10 +143,34 @@ def _pole(b: Builder, x: Value, at: float) -> Value:
     return b.select(b.cmp("eq", x, at), b.const(x.type, -math.inf), math.nan)
 
 
-def _quadrant(b: Builder, r: Value, q: Value, sign: Value, f: FloatFormat) -> Value:
-    u = b.mul(r, r)
-    sine = b.fma(b.mul(r, u), horner(b, u, f.sin), r)
-    cosine = horner(b, u, (1.0, -0.5, *f.cos))
+def _circular(b: Builder, x: Value, quarters: int) -> Value:
+    """sin(x + quarters pi/2); the way for huge x is a function of its own, called as soon as one lane needs it."""
+    f = FORMATS[x.type.kind]
+    a = b.abs(x)
+    far = b.cmp("gt", a, f.direct_limit)
+    y = _quadrant(b, x, *reduce_near(b, a), quarters)
+    with b.loop(0, b.select(any_lane(b, far), b.const(I64, 1), 0), 1, carried=[y]) as loop:
+        exact = b.call(_far_function(b.module, x.type, quarters), x)
+        loop.next([b.select(far, exact, loop.carried[0])])
+    return loop.results[0]
+
+
+def _far_function(module: Module, type: Type, quarters: int) -> Builder:
+    name = f"{('sin', 'cos')[quarters]}_far_{type!r}"
+    if name in module.functions:
+        return module.functions[name]
+    b = module.function(name, [("x", type)], exported=False, result=type, noinline=True, cold=True)
+    x = b.param("x")
+    b.ret(_quadrant(b, x, *reduce_far(b, b.abs(x)), quarters))
+    return b
+
+
+def _quadrant(b: Builder, x: Value, r: Value, q: Value, quarters: int) -> Value:
+    """The sine or cosine of r, by quadrant, with the sign of sin(|x| + quarters pi/2), times that of x for a sine."""
+    f = FORMATS[x.type.kind]
+    sine = _odd(b, r, f.sin)
+    cosine = horner(b, b.mul(r, r), (1.0, -0.5, *f.cos))
+    q = b.add(q, quarters)
     y = b.select(b.cmp("ne", b.and_(q, 1), 0), cosine, sine)
-    flip = b.and_(b.xor(sign, b.shl(q, f.width - 2)), f.sign_mask)
-    return b.bitcast(b.xor(bits(b, y), flip), r.type)
+    sign = b.shl(q, f.width - 2) if quarters else b.xor(b.shl(q, f.width - 2), bits(b, x))
+    return b.bitcast(b.xor(bits(b, y), b.and_(sign, f.sign_mask)), x.type)
