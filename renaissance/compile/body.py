@@ -65,6 +65,7 @@ class Body:
     def __init__(self, extents: Extents, scope: Scope, operands: Operands, given: dict[Node, tuple[str, Hashable]] | None = None):
         self.extents = extents
         self.instrs: list[Instr] = []
+        self.computed: set[Node] = set()  # nodes whose code is here, as opposed to loads and views
         self._scope = scope
         self._operands = operands
         self._given = given or {}
@@ -137,6 +138,7 @@ class Body:
             return self._add("load", self._mask(at.guards), access, n.dtype)
         if is_view(n):
             return self._padded(n, at, args[0]) if n.op.name == "pad" else args[0]
+        self.computed.add(n)
         name = n.op.name
         if name == "check":
             self._add("check", (args[0],), self._scope.messages[n.attr("message")], dt.bool_)

@@ -39,20 +39,24 @@ def name_of(spec: Spec, dtypes: list[DType]) -> str:
 
 
 def _words(body: tuple[Instr, ...]) -> list[str]:
-    """The words of a body, each once; an addition of something constant along rows is a bias, a maximum with 0 a relu."""
+    """The words of a body, each once; common pairs by the name of what they are in a network."""
     words: list[str] = []
     for i in body:
         word = i.op
-        if word in _SILENT:
-            continue
         others = [body[a] for a in i.args]
+        if word in _SILENT or (word == "le" and _is_zero(others[1])):
+            continue
         if word == "add" and any(_along_row(o) for o in others):
             word = "bias"
-        elif word == "maximum" and any(o.op == "const" and not any(o.attr) for o in others):  # type: ignore[arg-type]
-            word = "relu"
+        elif word == "where" and others[0].op == "le" and _is_zero(others[1]) and _is_zero(body[others[0].args[1]]):
+            word = "relu" if others[0].args[0] == i.args[2] else "relugrad"
         if word not in words:
             words.append(word)
     return words
+
+
+def _is_zero(i: Instr) -> bool:
+    return i.op == "const" and isinstance(i.attr, bytes) and not any(i.attr)
 
 
 def _along_row(i: Instr) -> bool:

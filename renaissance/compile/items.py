@@ -29,7 +29,7 @@ class Writer:
         self.links = links
         self._storage = storage
         self._scalars = {s: i for i, s in enumerate(graph.scalars)}
-        self._position = {n: i for i, n in enumerate(order)}
+        self.numbers = graph.numbers or {n: i for i, n in enumerate(order)}
         self._messages: dict[str, int] = {}
         for n in order:
             if n.op.name == "check":
@@ -72,6 +72,7 @@ class _Draft:
         self.read: set[Node] = set()
         self._given: dict[Node, tuple[str, Any]] = {}
         self._stages: list[Stage] = []
+        self._bodies: list[Body] = []
         self._saved: dict[Node, Where] = {}  # members that an earlier stage has put in memory
 
     def item(self) -> Item:
@@ -185,7 +186,8 @@ class _Draft:
 
     def _body(self, extents: Extents) -> Body:
         scope = Scope(self._locate, self._writer._scalars, self._writer._messages)
-        return Body(extents, scope, self._operands, self._given)
+        self._bodies.append(Body(extents, scope, self._operands, self._given))
+        return self._bodies[-1]
 
     def _locate(self, node: Node, flat: Affine, extents: Extents) -> Place | None:
         if node in self._saved:
@@ -214,6 +216,6 @@ class _Draft:
         rows = tuple(self._operands.rows)
         sizes = [self._storage.buffers[row.buffer].size_bytes for row in rows]
         flops, moved = cost(spec, [row.dtype for row in rows], sizes)
-        position = self._writer._position
-        nodes = tuple(sorted(position[n] for n in self._group.members))
+        computed = {n for body in self._bodies for n in body.computed if n.op.kind != "leaf"}.union(self._group.members)
+        nodes = tuple(sorted({self._writer.numbers[n] for n in computed}))
         return Item(name_of(spec, [row.dtype for row in rows]), spec, rows, nodes, flops, moved)

@@ -17,7 +17,7 @@ from renaissance.ir.shape import size
 
 MOST_ONCE = 400  # additions' worth of code that may move to its only reader
 MOST_AGAIN = 24  # the same for code that several items then run
-MOST_STRETCHED = 4  # the same where one value is computed again for many points
+MOST_STRETCHED = 4  # the same for a single number that is computed again for every point
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Keeping:
             table = reader.op.kind == "gather" and link is self._partition.links[reader][0]
             if home is None or reader.op.kind == "host" or table:
                 return False
-            if link.stretches and recipe.cost > MOST_STRETCHED:
+            if link.stretches and recipe.cost > (MOST_STRETCHED if size(n.shape) == 1 else 1):
                 return False
             once = alone and home.kind in ("map", "column") and not link.stretches
             if not once and (recipe.cost > MOST_AGAIN or recipe.dearest > CHEAP):

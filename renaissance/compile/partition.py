@@ -63,6 +63,7 @@ class Partition:
             self._place(n)
         for a, b in self._later:
             self._try_merge(a, b)
+        self._merge_row_constants()
         self._merge_independent()
         self.groups = list(self._groups.values())
         self.home = {n: group for group in self.groups for n in group.members}
@@ -161,23 +162,34 @@ class Partition:
         self._groups[number] = merged
         return True
 
+    def _merge_row_constants(self) -> None:
+        """Let values with one element per row be computed by the group that needs them row by row."""
+        for g in list(self._groups):
+            group = self._groups.get(g)
+            if group is not None and group.kind == "row" and group.sizes[1] > 1:
+                bases = {link.base for n in group.members for link in self.links[n] if size(link.base.shape) == group.sizes[0]}
+                for base in sorted(bases & self._number.keys(), key=self._position.__getitem__):
+                    self._try_merge(g, self._number[base])
+
     def _merge_independent(self) -> None:
         """Put together groups over one space that are small, or lie near each other and read the same values."""
         table: dict[int, list[int]] = {}
         for g, group in self._groups.items():
             if group.kind in ("map", "row") and g not in self._closed:
                 table.setdefault(_points(group), []).append(g)
+                if group.kind == "row" and group.sizes[0] != _points(group):
+                    table.setdefault(group.sizes[0], []).append(g)
         for points, numbers in table.items():
-            reads = {g: self._large_reads(self._groups[g]) for g in numbers}
             for i, a in enumerate(numbers):
                 for b in numbers[i + 1:]:
-                    alive = a in self._groups and b in self._groups
-                    if alive and (4 * points <= SMALL_BYTES or (reads[a] & reads[b] and self._near(a, b))):
+                    if a in self._groups and b in self._groups and (4 * points <= SMALL_BYTES or self._akin(a, b)):
                         self._try_merge(a, b)
 
-    def _near(self, a: int, b: int) -> bool:
-        starts = [self._position[self._groups[g].members[0]] for g in (a, b)]
-        return abs(starts[0] - starts[1]) <= NEAR_NODES
+    def _akin(self, a: int, b: int) -> bool:
+        """Whether two groups lie near each other and read the same large values."""
+        first, second = self._groups[a], self._groups[b]
+        near = abs(self._position[first.members[0]] - self._position[second.members[0]]) <= NEAR_NODES
+        return near and bool(self._large_reads(first) & self._large_reads(second))
 
     def _large_reads(self, group: Group) -> set[Node]:
         """What a group reads with about one value per point."""
@@ -238,6 +250,8 @@ def merged_group(a: Group, b: Group) -> Group | None:
     if b.kind == "map":
         if a.kind in ("map", "row", "contraction") and _points(a) == _points(b):
             return Group(a.kind, a.sizes, a.members + b.members, set(a.kept))
+        if a.kind == "row" and a.sizes[0] == _points(b):
+            return Group("row", a.sizes, a.members + b.members, a.kept.union(b.members))
         return None
     if a.kind == b.kind == "row" and a.sizes == b.sizes:
         return Group("row", a.sizes, a.members + b.members, a.kept | b.kept)

@@ -36,7 +36,7 @@ def saved_values(group: Group, storage: Storage, links: Links) -> dict[Node, Whe
 
 
 def sweeps_of(n: Node, group: Group, final: list[Node], links: Links, saved: set[Node]) -> int:
-    """In how many sweeps a member is computed: one for each reduction, one for each saved value, and one for what is stored last."""
+    """In how many sweeps a member is computed: one for each reduction and each saved value, and one for what is stored last."""
     roots = [[r] for r in group.members if r.op.kind == "reduce"] + [[s] for s in saved]
     roots.append([f for f in final if f not in saved])
     return sum(_reaches(sweep, n, group, links, saved - set(sweep)) for sweep in roots)

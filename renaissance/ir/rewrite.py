@@ -49,6 +49,7 @@ def _sweep(graph: Graph, table: dict[str, list[Rule]]) -> tuple[Graph, str | Non
     """One pass over all nodes; returns the new graph and the name of the last rule used."""
     order = graph.nodes()
     users = count_users(graph, order)
+    numbers = dict(graph.numbers)
     new: dict[Node, Node] = {leaf: leaf for leaf in graph.leaves}
     used = None
     for n in order:
@@ -63,8 +64,21 @@ def _sweep(graph: Graph, table: dict[str, list[Rule]]) -> tuple[Graph, str | Non
                 users[replaced] = users.get(replaced, 0) + users.get(n, 0)
                 result, used = replaced, rule.name
                 break
+        if n in numbers:
+            _number(result, numbers[n], numbers)
         new[n] = result
-    return mapped(graph, new), used
+    return Graph(graph.leaves, graph.scalars, tuple(new[o] for o in graph.outputs),
+                 tuple((leaf, new[value]) for leaf, value in graph.assigns), numbers), used
+
+
+def _number(made: Node, number: int, numbers: dict[Node, int]) -> None:
+    """Let `made`, and what was made for it, stand for the node with this number."""
+    stack = [made]
+    while stack:
+        n = stack.pop()
+        if n not in numbers:
+            numbers[n] = number
+            stack += n.inputs
 
 
 def rebuilt(n: Node, inputs: tuple[Node, ...]) -> Node:
@@ -74,12 +88,6 @@ def rebuilt(n: Node, inputs: tuple[Node, ...]) -> Node:
     if n.op.name in _UNIQUE:
         return unique(n.op, n.shape, n.dtype, n.attrs, inputs)
     return node(n.op, inputs, n.attrs)
-
-
-def mapped(graph: Graph, new: Mapping[Node, Node]) -> Graph:
-    """The graph with its outputs and new states replaced."""
-    return Graph(graph.leaves, graph.scalars, tuple(new[o] for o in graph.outputs),
-                 tuple((leaf, new[value]) for leaf, value in graph.assigns))
 
 
 def count_users(graph: Graph, order: Iterable[Node]) -> dict[Node, int]:
