@@ -52,7 +52,20 @@ def simplified(nest: Nest, fixed: int) -> Nest:
     if not dimensions:
         dimensions = [[]]  # a single point
     extents = tuple(math.prod(nest.extents[d] for d in g) for g in dimensions)
-    return replace(nest, extents=extents, stages=_all_rewritten(nest, dimensions))
+    return _single_stored(replace(nest, extents=extents, stages=_all_rewritten(nest, dimensions)))
+
+
+def _single_stored(nest: Nest) -> Nest:
+    """A row of one element is stored through any stride: 1, so that it is stored as a vector under a mask like any other."""
+    if nest.extents[-1] != 1:
+        return nest
+
+    def one(store: Store) -> Store:
+        access = store.access
+        return replace(store, access=replace(access, strides=(*access.strides[:-1], 1)))
+
+    stages = (replace(s, stores=tuple(map(one, s.stores))) if s.kind == "map" else s for s in nest.stages)
+    return replace(nest, stages=tuple(stages))
 
 
 def _access_steps(nest: Nest) -> list[tuple[int, ...]]:

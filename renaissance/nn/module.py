@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,25 @@ from renaissance import changes
 from renaissance.errors import ArgumentError, CheckpointError
 from renaissance.parameter import Parameter
 from renaissance.tensor import Tensor, as_tensor, overwrite
+
+
+class _Watch(threading.local):
+    """Told of every module call in this thread, while somebody asks: a plan's table of layers is made from it."""
+
+    hook: Callable[[Module, Any], None] | None = None
+
+
+_watch = _Watch()
+
+
+@contextmanager
+def watching(hook: Callable[[Module, Any], None]) -> Iterator[None]:
+    """Inside, `hook(module, output)` is called after each module call in this thread."""
+    before, _watch.hook = _watch.hook, hook
+    try:
+        yield
+    finally:
+        _watch.hook = before
 
 
 class Module:
@@ -32,7 +53,10 @@ class Module:
         raise ArgumentError(f"{type(self).__name__} does not define forward()")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.forward(*args, **kwargs)
+        output = self.forward(*args, **kwargs)
+        if _watch.hook is not None:
+            _watch.hook(self, output)
+        return output
 
     # ---- attributes ------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from renaissance import random
+from renaissance.config import settings
 from renaissance.data.dataset import Dataset
 from renaissance.data.order import batch_count, batches
 from renaissance.errors import ArgumentError, CheckpointError, NonFiniteError
@@ -23,12 +26,14 @@ from renaissance.ops.index import check
 from renaissance.ops.value import no_grad
 from renaissance.optim.clip import clip_grad_norm_
 from renaissance.optim.optimizer import Optimizer
+from renaissance.runtime.null import Report
 from renaissance.tensor import Tensor, from_numpy
 from renaissance.trace import compile
 from renaissance.train import checkpoint
 from renaissance.train.batch import TrainingBatches, ValidationBatches
 from renaissance.train.display import Display, EpochRecord
 from renaissance.train.metrics import Totals
+from renaissance.train.plan_text import layer_rows, plan_report, plan_text
 
 _KEEP = 3
 
@@ -88,7 +93,7 @@ class Task:
         self._steps = batch_count(len(dataset.train), self.batch_size)
         optimizer.bind(self._steps, epochs)
         self._batches = TrainingBatches(dataset, seed)
-        self._validation = None if dataset.validation is None else ValidationBatches(dataset, dataset.validation)
+        self._validation: ValidationBatches | None = None
         self._totals, self._seen = Totals(), Totals()
         self._epoch, self._position = 0, 0
         self._stop = False
@@ -117,6 +122,35 @@ class Task:
         self._seen.add_loss(loss, x.shape[0])
         if self.dataset.num_classes is not None:
             self._seen.add_hits(scores, y)
+
+    # ---- planning ------------------------------------------------------------------------------------------------------
+
+    def compile(self) -> str:
+        """Plan the training step and print the plan: layers, kernels, memory, predicted time.
+
+        returns  the text
+        raises   what tracing the model raises
+        source   definition
+        """
+        samples = from_numpy(np.arange(self.batch_size))
+        self.model.train()
+        self._batches.draws.epoch = self._epoch
+        with no_grad(), precision_of(self.precision):
+            layers = layer_rows(self.model, lambda: self.model(self._batches(samples)[0]))
+        title = f"{type(self.model).__name__}, batch {self.batch_size}, {self.precision}, {settings().threads} threads"
+        text = plan_text(title, layers, self.train_step.plan(samples))
+        self._display.say(text)
+        return text
+
+    def dry_run(self) -> Report:
+        """Plan the training step without running anything.
+
+        returns  kernels, bytes, flops, peak memory and predicted seconds of a step
+        raises   what tracing the model raises
+        source   definition
+        """
+        self.model.train()
+        return plan_report(self.train_step.plan(from_numpy(np.arange(self.batch_size))))
 
     # ---- running -----------------------------------------------------------------------------------------------------------
 
@@ -186,13 +220,16 @@ class Task:
         raises   nothing of its own
         source   definition
         """
-        if self._validation is None:
+        if self.dataset.validation is None:
             return None
+        if self._validation is None:
+            self._validation = ValidationBatches(self.dataset, self.dataset.validation)
+        held = self._validation
         self._seen.reset()
         self.model.eval()
-        for start in range(0, self._validation.size, self.batch_size):
+        for start in range(0, held.size, self.batch_size):
             part = slice(start, start + self.batch_size)
-            self.validation_step(self._validation.inputs[part], self._validation.targets[part])
+            self.validation_step(held.inputs[part], held.targets[part])
         return self._seen
 
     @contextmanager
