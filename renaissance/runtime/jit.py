@@ -21,6 +21,7 @@ from renaissance.kernels.print_llvm import print_module
 from renaissance.runtime import libc
 from renaissance.runtime.disk_cache import DiskCache, sources_digest
 
+_library_numbers = itertools.count()
 _lock = threading.RLock()
 # A fork while another thread compiles would leave this lock, and LLVM's, held for ever in the child: it waits.
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
@@ -69,7 +70,6 @@ class Compiler:
         self.compiled = 0  # how many objects were not found in any cache
         self._addresses: dict[tuple[str, Target], int] = {}
         self._libraries: list[llvm.orcjit.ResourceTracker] = []
-        self._numbers = itertools.count()
         libc.library()  # refuses platforms that are not supported
 
     def load(self, sources: Sequence[Source], target: Target) -> list[int]:
@@ -96,7 +96,7 @@ class Compiler:
         """Give an object a library of its own, because symbols of different kernels may be equal."""
         library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(source.symbol)
         try:
-            tracker = library.link(_linker(), f"kernel{next(self._numbers)}")
+            tracker = library.link(_linker(), f"kernel{next(_library_numbers)}")
         except RuntimeError as error:
             raise KernelError(f"kernel {source.key}: {error}") from error
         self._libraries.append(tracker)
@@ -115,7 +115,8 @@ def _printer(kernel: Lowered, target: Target) -> Callable[[], str]:
 
 def _cache_key(source: Source, target: Target) -> str:
     version = ".".join(str(n) for n in llvm.llvm_version_info)
-    return "\n".join((source.key, source.symbol, repr(target), version, platform.machine(), sources_digest("ir", "kernels", "runtime")))
+    sources = sources_digest("ir", "kernels", "runtime")
+    return "\n".join((source.key, source.symbol, repr(target), version, platform.machine(), sources))
 
 
 @functools.cache

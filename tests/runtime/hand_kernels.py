@@ -120,7 +120,26 @@ out:
   store i64 %bad1, ptr %r
   ret void
 }""",
-    # slots (to): the control word of the floating-point unit, and a product of denormals
+    # slots (to): the address of the scratch of the thread that ran the chunk, after a while
+    "place": """
+declare void @llvm.x86.sse2.pause()
+define void @place(ptr %args, i64 %chunk, ptr %scratch) {
+entry:
+  br label %turn
+turn:
+  %i = phi i64 [0, %entry], [%i1, %turn]
+  call void @llvm.x86.sse2.pause()
+  %i1 = add i64 %i, 1
+  %go = icmp ult i64 %i1, 10000
+  br i1 %go, label %turn, label %out
+out:
+  %to = load ptr, ptr %args
+  %p = getelementptr i64, ptr %to, i64 %chunk
+  %place = ptrtoint ptr %scratch to i64
+  store i64 %place, ptr %p
+  ret void
+}""",
+    # slots (to): the control word of the floating-point unit
     "control": """
 declare void @llvm.x86.sse.stmxcsr(ptr)
 define void @control(ptr %args, i64 %chunk, ptr %scratch) {
