@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def _kinds(word: Word) -> str:
 def _reference(word: Word):
     def reference(arrays: Any, out: tuple[Shape, DType]) -> Any:
         narrow = out[1].is_float and out[1].size == 2
-        wide = [a.astype(np.float32) if a.dtype.itemsize == 2 and a.dtype.kind not in "iub" else a for a in arrays] if narrow else arrays
+        wide = [a.astype(np.float32) if narrow and a.dtype.itemsize == 2 and a.dtype.kind not in "iub" else a for a in arrays]
         with np.errstate(all="ignore"):
             return np.asarray(word.numpy(*wide)).astype(out[1].numpy)
 
@@ -171,80 +172,93 @@ def astype(x: Any, dtype: Any) -> Any:
     return x if x.dtype is wanted else apply(CAST, (x,), (wanted,))
 
 
-def _unary(word: str, x: Any, floats_only: bool = False) -> Any:
-    if not isinstance(x, Value):
-        raise DTypeError(f"{word}: takes a tensor, got {type(x).__name__}; make it one with rn.tensor(...)")
-    if floats_only and not x.dtype.is_float:
-        x = astype(x, dt.float32)
-    return apply(OPS[word], (x,))
-
-
-def _binary(word: str, x: Any, y: Any) -> Any:
-    return apply(OPS[word], operands(word, x, y))
-
-
 # ---- functions ---------------------------------------------------------------------------------------------------------
 
+_API = "array API standard"
 
-def _function(name: str, word: str, sentence: str, formula: str, source: str, arity: int, floats: bool, names: tuple[str, ...]):
-    """A public pointwise function with its docstring, also made a method of Value under `names`."""
-    takes = "a tensor" if arity == 1 else "tensors or numbers that broadcast together"
-    if arity == 1:
-        def function(x: Any) -> Any:
-            return _unary(word, x, floats)
-    else:
-        def function(x: Any, y: Any) -> Any:
-            return _binary(word, x, y)
-    function.__name__ = function.__qualname__ = name
-    result = "bool" if WORDS[word].result == "bool" else "the promoted dtype"
+
+def _one(word: str, names: str, sentence: str, formula: str, *, floats: bool = False, source: str = _API) -> Callable[[Any], Any]:
+    """The public function of one tensor for a word; see _published. With `floats`, other dtypes are cast to float32 first."""
+    name = names.split()[-1]
+
+    def function(x: Any) -> Any:
+        if not isinstance(x, Value):
+            raise DTypeError(f"{name}: takes a tensor, got {type(x).__name__}; make it one with rn.tensor(...)")
+        return apply(OPS[word], (astype(x, dt.float32) if floats and not x.dtype.is_float else x,))
+
     function.__doc__ = f"""{sentence}
 
     {formula}
 
-    {'x       ' if arity == 1 else 'x, y    '} {takes}
-    returns  the broadcast shape, {result}
-    raises   DTypeError for other dtypes than {_kinds(WORDS[word])}; ShapeError when shapes do not broadcast
+    x        any shape
+    returns  the shape of x, {"float32 or the float dtype of x" if floats else "the dtype of x"}
+    raises   DTypeError for what is no tensor, and for other dtypes than {_kinds(WORDS[word])}
     source   {source}
     """
-    return method(*names)(function) if names else function
+    return _published(function, names)
 
 
-_API = "array API standard"
-negative = _function("negative", "neg", "Change the sign of each element.", "y = -x", _API, 1, False, ("__neg__", "negative"))
-absolute = _function("abs", "abs", "Drop the sign of each element.", "y = |x|", _API, 1, False, ("__abs__", "abs"))
-sign = _function("sign", "sign", "The sign of each element: -1, 0 or 1; NaN stays NaN.", "y = x / |x|, 0 at 0", _API, 1, False, ("sign",))
-floor = _function("floor", "floor", "Round each element down.", "y = max integer <= x", _API, 1, True, ("floor",))
-ceil = _function("ceil", "ceil", "Round each element up.", "y = min integer >= x", _API, 1, True, ("ceil",))
-trunc = _function("trunc", "trunc", "Cut each element towards zero.", "y = sign(x) floor(|x|)", _API, 1, True, ("trunc",))
-round_ = _function("round", "round", "Round each element to the nearest integer, halves to even.", "y = rint(x)", _API, 1, True, ("round",))
-sqrt = _function("sqrt", "sqrt", "Square root of each element.", "y = x^(1/2)", _API, 1, True, ("sqrt",))
-exp = _function("exp", "exp", "Exponential of each element.", "y = e^x", _API, 1, True, ("exp",))
-expm1 = _function("expm1", "expm1", "Exponential minus one, exact near 0.", "y = e^x - 1", _API, 1, True, ("expm1",))
-log = _function("log", "log", "Natural logarithm of each element.", "y = ln x", _API, 1, True, ("log",))
-log1p = _function("log1p", "log1p", "Logarithm of one plus x, exact near 0.", "y = ln(1 + x)", _API, 1, True, ("log1p",))
-sin = _function("sin", "sin", "Sine of each element, in radians.", "y = sin x", _API, 1, True, ("sin",))
-cos = _function("cos", "cos", "Cosine of each element, in radians.", "y = cos x", _API, 1, True, ("cos",))
-tanh = _function("tanh", "tanh", "Hyperbolic tangent of each element.", "y = (e^2x - 1) / (e^2x + 1)", _API, 1, True, ("tanh",))
-erf = _function("erf", "erf", "Error function of each element.", "y = 2/sqrt(pi) integral_0^x e^(-t^2) dt", "definition", 1, True, ("erf",))
-atan = _function("atan", "atan", "Inverse tangent of each element, in radians.", "y = arctan x", _API, 1, True, ("atan",))
-add = _function("add", "add", "Add two tensors.", "z = x + y", _API, 2, False, ("__add__", "add"))
-subtract = _function("subtract", "sub", "Subtract the second tensor from the first.", "z = x - y", _API, 2, False, ("__sub__", "subtract"))
-multiply = _function("multiply", "mul", "Multiply two tensors element by element.", "z = x y", _API, 2, False, ("__mul__", "multiply"))
-floor_divide = _function("floor_divide", "floordiv", "Divide and round down.", "z = floor(x / y)", _API, 2, False, ("__floordiv__", "floor_divide"))
-remainder = _function("remainder", "mod", "What is left after floor division; it has the sign of the divisor.", "z = x - y floor(x / y)", _API, 2, False, ("__mod__", "remainder"))
-power = _function("pow", "pow", "Raise the first tensor to the power of the second.", "z = x^y", _API, 2, False, ("__pow__", "pow"))
-maximum = _function("maximum", "maximum", "The larger of two elements; NaN if either is; the gradient is split in halves at ties.", "z = max(x, y)", _API, 2, False, ("maximum",))
-minimum = _function("minimum", "minimum", "The smaller of two elements; NaN if either is; the gradient is split in halves at ties.", "z = min(x, y)", _API, 2, False, ("minimum",))
-less = _function("less", "lt", "Whether x is smaller than y.", "z = x < y", _API, 2, False, ("__lt__", "less"))
-less_equal = _function("less_equal", "le", "Whether x is at most y.", "z = x <= y", _API, 2, False, ("__le__", "less_equal"))
-equal = _function("equal", "eq", "Whether two elements are equal.", "z = (x == y)", _API, 2, False, ("__eq__", "equal"))
-not_equal = _function("not_equal", "ne", "Whether two elements differ.", "z = (x != y)", _API, 2, False, ("__ne__", "not_equal"))
-bitwise_and = _function("bitwise_and", "and", "And of the bits of two elements; of bools the logical and.", "z = x & y", _API, 2, False, ("__and__", "__rand__", "bitwise_and"))
-bitwise_or = _function("bitwise_or", "or", "Or of the bits of two elements; of bools the logical or.", "z = x | y", _API, 2, False, ("__or__", "__ror__", "bitwise_or"))
-bitwise_xor = _function("bitwise_xor", "xor", "Exclusive or of the bits of two elements.", "z = x ^ y", _API, 2, False, ("__xor__", "__rxor__", "bitwise_xor"))
-bitwise_invert = _function("bitwise_invert", "not", "Invert the bits of each element; of bools the logical not.", "y = ~x", _API, 1, False, ("__invert__", "bitwise_invert"))
-bitwise_left_shift = _function("bitwise_left_shift", "shl", "Shift bits to the left.", "z = x 2^y", _API, 2, False, ("__lshift__",))
-bitwise_right_shift = _function("bitwise_right_shift", "shr", "Shift bits to the right.", "z = floor(x / 2^y)", _API, 2, False, ("__rshift__",))
+def _two(word: str, names: str, sentence: str, formula: str) -> Callable[[Any, Any], Any]:
+    """The public function of two operands for a word; see _published."""
+    name = names.split()[-1]
+
+    def function(x: Any, y: Any) -> Any:
+        return apply(OPS[word], operands(name, x, y))
+
+    function.__doc__ = f"""{sentence}
+
+    {formula}
+
+    x, y     tensors or numbers that broadcast together
+    returns  the broadcast shape, {"bool" if WORDS[word].result == "bool" else "the promoted dtype"}
+    raises   DTypeError for other dtypes than {_kinds(WORDS[word])}; ShapeError when shapes do not broadcast
+    source   {_API}
+    """
+    return _published(function, names)
+
+
+def _published(function: Any, names: str) -> Any:
+    """A function as a method of Value under its names; the last of them is its own."""
+    function.__name__ = function.__qualname__ = names.split()[-1]
+    return method(*names.split())(function)
+
+
+negative = _one("neg", "__neg__ negative", "Change the sign of each element.", "y = -x")
+absolute = _one("abs", "__abs__ abs", "Drop the sign of each element; the gradient at 0 is 0.", "y = |x|")
+sign = _one("sign", "sign", "The sign of each element: -1, 0 or 1; NaN stays NaN.", "y = x / |x|, 0 at 0")
+floor = _one("floor", "floor", "Round each element down.", "y = max integer <= x", floats=True)
+ceil = _one("ceil", "ceil", "Round each element up.", "y = min integer >= x", floats=True)
+trunc = _one("trunc", "trunc", "Cut each element towards zero.", "y = sign(x) floor(|x|)", floats=True)
+round_ = _one("round", "round", "Round each element to the nearest integer, halves to even.", "y = rint(x)", floats=True)
+sqrt = _one("sqrt", "sqrt", "Square root of each element.", "y = x^(1/2)", floats=True)
+exp = _one("exp", "exp", "Exponential of each element.", "y = e^x", floats=True)
+expm1 = _one("expm1", "expm1", "Exponential minus one, exact near 0.", "y = e^x - 1", floats=True)
+log = _one("log", "log", "Natural logarithm of each element.", "y = ln x", floats=True)
+log1p = _one("log1p", "log1p", "Logarithm of one plus x, exact near 0.", "y = ln(1 + x)", floats=True)
+sin = _one("sin", "sin", "Sine of each element, in radians.", "y = sin x", floats=True)
+cos = _one("cos", "cos", "Cosine of each element, in radians.", "y = cos x", floats=True)
+tanh = _one("tanh", "tanh", "Hyperbolic tangent of each element.", "y = (e^2x - 1) / (e^2x + 1)", floats=True)
+erf = _one("erf", "erf", "Error function of each element.", "y = 2/sqrt(pi) integral_0^x e^(-t^2) dt", floats=True, source="definition")
+atan = _one("atan", "atan", "Inverse tangent of each element, in radians.", "y = arctan x", floats=True)
+
+add = _two("add", "__add__ add", "Add two tensors.", "z = x + y")
+subtract = _two("sub", "__sub__ subtract", "Subtract the second tensor from the first.", "z = x - y")
+multiply = _two("mul", "__mul__ multiply", "Multiply two tensors element by element.", "z = x y")
+floor_divide = _two("floordiv", "__floordiv__ floor_divide", "Divide and round down.", "z = floor(x / y)")
+remainder = _two("mod", "__mod__ remainder", "What floor division leaves; it has the sign of the divisor.", "z = x - y floor(x / y)")
+power = _two("pow", "__pow__ pow", "Raise the first tensor to the power of the second.", "z = x^y")
+maximum = _two("maximum", "maximum", "The larger of two elements, NaN if either is; at ties each gets half the gradient.", "z = max(x, y)")
+minimum = _two("minimum", "minimum", "The smaller of two elements, NaN if either is; at ties each gets half the gradient.", "z = min(x, y)")
+less = _two("lt", "__lt__ less", "Whether x is smaller than y.", "z = x < y")
+less_equal = _two("le", "__le__ less_equal", "Whether x is at most y.", "z = x <= y")
+equal = _two("eq", "__eq__ equal", "Whether two elements are equal.", "z = (x == y)")
+not_equal = _two("ne", "__ne__ not_equal", "Whether two elements differ.", "z = (x != y)")
+bitwise_and = _two("and", "__and__ __rand__ bitwise_and", "And of the bits of two elements; of bools the logical and.", "z = x & y")
+bitwise_or = _two("or", "__or__ __ror__ bitwise_or", "Or of the bits of two elements; of bools the logical or.", "z = x | y")
+bitwise_xor = _two("xor", "__xor__ __rxor__ bitwise_xor", "Exclusive or of the bits of two elements.", "z = x ^ y")
+bitwise_invert = _one("not", "__invert__ bitwise_invert", "Invert the bits of each element; of bools the logical not.", "y = ~x")
+bitwise_left_shift = _two("shl", "__lshift__ bitwise_left_shift", "Shift bits to the left.", "z = x 2^y")
+bitwise_right_shift = _two("shr", "__rshift__ bitwise_right_shift", "Shift bits to the right.", "z = floor(x / 2^y)")
 
 
 @method("__gt__", "greater")
@@ -409,4 +423,4 @@ for _name, _target in (("__radd__", add), ("__rsub__", subtract), ("__rmul__", m
                        ("__rpow__", power), ("__rfloordiv__", floor_divide), ("__rmod__", remainder)):
     method(_name)(_reflected(_target))
 # `==` compares elements, so identity has to stand in for hashing.
-method("__hash__")(lambda x: id(x))
+method("__hash__")(id)
