@@ -177,9 +177,9 @@ def astype(x: Any, dtype: Any) -> Any:
 _API = "array API standard"
 
 
-def _one(word: str, names: str, sentence: str, formula: str, *, floats: bool = False, source: str = _API) -> Callable[[Any], Any]:
-    """The public function of one tensor for a word; see _published. With `floats`, other dtypes are cast to float32 first."""
-    name = names.split()[-1]
+def _one(name: str, word: str, sentence: str, formula: str, *operators: str, floats: bool = False,
+         source: str = _API) -> Callable[[Any], Any]:
+    """The public function of one tensor for a word; with `floats`, other dtypes are cast to float32 first."""
 
     def function(x: Any) -> Any:
         if not isinstance(x, Value):
@@ -195,12 +195,11 @@ def _one(word: str, names: str, sentence: str, formula: str, *, floats: bool = F
     raises   DTypeError for what is no tensor, and for other dtypes than {_kinds(WORDS[word])}
     source   {source}
     """
-    return _published(function, names)
+    return _published(function, name, operators)
 
 
-def _two(word: str, names: str, sentence: str, formula: str) -> Callable[[Any, Any], Any]:
-    """The public function of two operands for a word; see _published."""
-    name = names.split()[-1]
+def _two(name: str, word: str, sentence: str, formula: str, *operators: str) -> Callable[[Any, Any], Any]:
+    """The public function of two operands for a word."""
 
     def function(x: Any, y: Any) -> Any:
         return apply(OPS[word], operands(name, x, y))
@@ -214,17 +213,17 @@ def _two(word: str, names: str, sentence: str, formula: str) -> Callable[[Any, A
     raises   DTypeError for other dtypes than {_kinds(WORDS[word])}; ShapeError when shapes do not broadcast
     source   {_API}
     """
-    return _published(function, names)
+    return _published(function, name, operators)
 
 
-def _published(function: Any, names: str) -> Any:
-    """A function as a method of Value under its names; the last of them is its own."""
-    function.__name__ = function.__qualname__ = names.split()[-1]
-    return method(*names.split())(function)
+def _published(function: Any, name: str, operators: tuple[str, ...]) -> Any:
+    """A function under its public name, also as a method of Value and as Python's operators."""
+    function.__name__ = function.__qualname__ = name
+    return method(name, *operators)(function)
 
 
-negative = _one("neg", "__neg__ negative", "Change the sign of each element.", "y = -x")
-absolute = _one("abs", "__abs__ abs", "Drop the sign of each element; the gradient at 0 is 0.", "y = |x|")
+negative = _one("negative", "neg", "Change the sign of each element.", "y = -x", "__neg__")
+absolute = _one("abs", "abs", "Drop the sign of each element; the gradient at 0 is 0.", "y = |x|", "__abs__")
 sign = _one("sign", "sign", "The sign of each element: -1, 0 or 1; NaN stays NaN.", "y = x / |x|, 0 at 0")
 floor = _one("floor", "floor", "Round each element down.", "y = max integer <= x", floats=True)
 ceil = _one("ceil", "ceil", "Round each element up.", "y = min integer >= x", floats=True)
@@ -238,27 +237,26 @@ log1p = _one("log1p", "log1p", "Logarithm of one plus x, exact near 0.", "y = ln
 sin = _one("sin", "sin", "Sine of each element, in radians.", "y = sin x", floats=True)
 cos = _one("cos", "cos", "Cosine of each element, in radians.", "y = cos x", floats=True)
 tanh = _one("tanh", "tanh", "Hyperbolic tangent of each element.", "y = (e^2x - 1) / (e^2x + 1)", floats=True)
-erf = _one("erf", "erf", "Error function of each element.", "y = 2/sqrt(pi) integral_0^x e^(-t^2) dt", floats=True, source="definition")
+erf = _one("erf", "erf", "Error function.", "y = 2/sqrt(pi) integral_0^x e^(-t^2) dt", floats=True, source="definition")
 atan = _one("atan", "atan", "Inverse tangent of each element, in radians.", "y = arctan x", floats=True)
 
-add = _two("add", "__add__ add", "Add two tensors.", "z = x + y")
-subtract = _two("sub", "__sub__ subtract", "Subtract the second tensor from the first.", "z = x - y")
-multiply = _two("mul", "__mul__ multiply", "Multiply two tensors element by element.", "z = x y")
-floor_divide = _two("floordiv", "__floordiv__ floor_divide", "Divide and round down.", "z = floor(x / y)")
-remainder = _two("mod", "__mod__ remainder", "What floor division leaves; it has the sign of the divisor.", "z = x - y floor(x / y)")
-power = _two("pow", "__pow__ pow", "Raise the first tensor to the power of the second.", "z = x^y")
-maximum = _two("maximum", "maximum", "The larger of two elements, NaN if either is; at ties each gets half the gradient.", "z = max(x, y)")
-minimum = _two("minimum", "minimum", "The smaller of two elements, NaN if either is; at ties each gets half the gradient.", "z = min(x, y)")
-less = _two("lt", "__lt__ less", "Whether x is smaller than y.", "z = x < y")
-less_equal = _two("le", "__le__ less_equal", "Whether x is at most y.", "z = x <= y")
-equal = _two("eq", "__eq__ equal", "Whether two elements are equal.", "z = (x == y)")
-not_equal = _two("ne", "__ne__ not_equal", "Whether two elements differ.", "z = (x != y)")
-bitwise_and = _two("and", "__and__ __rand__ bitwise_and", "And of the bits of two elements; of bools the logical and.", "z = x & y")
-bitwise_or = _two("or", "__or__ __ror__ bitwise_or", "Or of the bits of two elements; of bools the logical or.", "z = x | y")
-bitwise_xor = _two("xor", "__xor__ __rxor__ bitwise_xor", "Exclusive or of the bits of two elements.", "z = x ^ y")
-bitwise_invert = _one("not", "__invert__ bitwise_invert", "Invert the bits of each element; of bools the logical not.", "y = ~x")
-bitwise_left_shift = _two("shl", "__lshift__ bitwise_left_shift", "Shift bits to the left.", "z = x 2^y")
-bitwise_right_shift = _two("shr", "__rshift__ bitwise_right_shift", "Shift bits to the right.", "z = floor(x / 2^y)")
+add = _two("add", "add", "Add two tensors.", "z = x + y", "__add__")
+subtract = _two("subtract", "sub", "Subtract the second tensor from the first.", "z = x - y", "__sub__")
+multiply = _two("multiply", "mul", "Multiply two tensors element by element.", "z = x y", "__mul__")
+floor_divide = _two("floor_divide", "floordiv", "Divide and round down.", "z = floor(x / y)", "__floordiv__")
+remainder = _two("remainder", "mod", "What floor division leaves, with the sign of y.", "z = x - y floor(x / y)", "__mod__")
+maximum = _two("maximum", "maximum", "The larger of two elements, NaN if either is; ties share the gradient.", "z = max(x, y)")
+minimum = _two("minimum", "minimum", "The smaller of two elements, NaN if either is; ties share the gradient.", "z = min(x, y)")
+less = _two("less", "lt", "Whether x is smaller than y.", "z = x < y", "__lt__")
+less_equal = _two("less_equal", "le", "Whether x is at most y.", "z = x <= y", "__le__")
+equal = _two("equal", "eq", "Whether two elements are equal.", "z = (x == y)", "__eq__")
+not_equal = _two("not_equal", "ne", "Whether two elements differ.", "z = (x != y)", "__ne__")
+bitwise_and = _two("bitwise_and", "and", "And of the bits; of bools the logical and.", "z = x & y", "__and__", "__rand__")
+bitwise_or = _two("bitwise_or", "or", "Or of the bits; of bools the logical or.", "z = x | y", "__or__", "__ror__")
+bitwise_xor = _two("bitwise_xor", "xor", "Exclusive or of the bits.", "z = x ^ y", "__xor__", "__rxor__")
+bitwise_invert = _one("bitwise_invert", "not", "Invert the bits; of bools the logical not.", "y = ~x", "__invert__")
+bitwise_left_shift = _two("bitwise_left_shift", "shl", "Shift bits to the left.", "z = x 2^y", "__lshift__")
+bitwise_right_shift = _two("bitwise_right_shift", "shr", "Shift bits to the right.", "z = floor(x / 2^y)", "__rshift__")
 
 
 @method("__gt__", "greater")
@@ -306,6 +304,31 @@ def divide(x: Any, y: Any) -> Any:
     if not a.dtype.is_float:
         a, b = astype(a, dt.float32), astype(b, dt.float32)
     return apply(OPS["div"], (a, b))
+
+
+_SHORT_POWERS: dict[float, Callable[[Any], Any]] = {
+    1.0: lambda x: x,
+    2.0: lambda x: multiply(x, x),
+    3.0: lambda x: multiply(multiply(x, x), x),
+    0.5: lambda x: sqrt(x),
+    -1.0: lambda x: divide(lit(1, x), x),
+}
+
+
+@method("__pow__", "pow")
+def power(x: Any, y: Any) -> Any:
+    """Raise the first tensor to the power of the second; the plain exponents 1, 2, 3, 1/2 and -1 of floats are written out.
+
+    z = x^y
+
+    x, y     tensors or numbers that broadcast together
+    returns  the broadcast shape, the promoted dtype
+    raises   DTypeError for bool; ShapeError when shapes do not broadcast
+    source   array API standard
+    """
+    if isinstance(x, Value) and x.dtype.is_float and type(y) in (int, float) and float(y) in _SHORT_POWERS:
+        return _SHORT_POWERS[float(y)](x)
+    return _binary("pow", x, y)
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
@@ -423,4 +446,4 @@ for _name, _target in (("__radd__", add), ("__rsub__", subtract), ("__rmul__", m
                        ("__rpow__", power), ("__rfloordiv__", floor_divide), ("__rmod__", remainder)):
     method(_name)(_reflected(_target))
 # `==` compares elements, so identity has to stand in for hashing.
-method("__hash__")(id)
+method("__hash__")(object.__hash__)
