@@ -310,7 +310,7 @@ _SHORT_POWERS: dict[float, Callable[[Any], Any]] = {
     1.0: lambda x: x,
     2.0: lambda x: multiply(x, x),
     3.0: lambda x: multiply(multiply(x, x), x),
-    0.5: lambda x: sqrt(x),
+    0.5: sqrt,
     -1.0: lambda x: divide(lit(1, x), x),
 }
 
@@ -328,7 +328,7 @@ def power(x: Any, y: Any) -> Any:
     """
     if isinstance(x, Value) and x.dtype.is_float and type(y) in (int, float) and float(y) in _SHORT_POWERS:
         return _SHORT_POWERS[float(y)](x)
-    return _binary("pow", x, y)
+    return apply(OPS["pow"], operands("pow", x, y))
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:

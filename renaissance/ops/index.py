@@ -35,7 +35,7 @@ def _vjp_take(ct: Value, out: Value, inputs: tuple[Value, ...]) -> tuple[Value |
 def _infer_check(inputs: tuple[Node, ...], message: str) -> tuple[Shape, DType]:
     value, condition = inputs
     if condition.dtype is not dt.bool_ or condition.shape != value.shape:
-        raise ShapeError(f"check: the condition must be bool of shape {value.shape}, got {condition.dtype.name} {condition.shape}")
+        raise ShapeError(f"check: condition must be bool of shape {value.shape}, got {condition.dtype.name} {condition.shape}")
     return value.shape, value.dtype
 
 

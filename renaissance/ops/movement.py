@@ -331,9 +331,9 @@ def _getitem(x: Any, key: Any) -> Any:
     """Basic indexing: ints, slices, `...` and None, as in NumPy; other keys raise ArgumentError."""
     keys = list(key) if isinstance(key, tuple) else [key]
     for k in keys:
-        basic = k is None or k is Ellipsis or isinstance(k, slice) or (isinstance(k, (int, np.integer)) and not isinstance(k, bool))
-        if not basic:
-            raise ArgumentError(f"indexing takes ints, slices, ... and None, got {k!r}; use take or where for index tensors and masks")
+        position = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
+        if not (position or k is None or k is Ellipsis or isinstance(k, slice)):
+            raise ArgumentError(f"indexing takes ints, slices, ... and None, got {k!r}; use take for index tensors, where for masks")
     used = sum(k is not None and k is not Ellipsis for k in keys)
     if keys.count(Ellipsis) > 1 or used > x.ndim:
         raise ShapeError(f"indexing: {key!r} does not fit shape {x.shape}")
@@ -349,7 +349,7 @@ def _getitem(x: Any, key: Any) -> Any:
         if isinstance(k, slice):
             r = range(*k.indices(n))
             stop = r.start + len(r) * r.step
-            ranges.append((r.start, stop, r.step) if len(r) else (0, 0, 1))
+            ranges.append((r.start, stop, r.step) if r else (0, 0, 1))
             shape.append(len(r))
         else:
             if not -n <= k < n:

@@ -1,6 +1,7 @@
 """The closed vocabulary of scalar words: what a pointwise body may say, and all a kernel printer must know.
 
-Each word: its number of arguments, its result ('same' dtype as its arguments, 'bool', or 'args[1]' for select), and its meaning in NumPy.
+Each word: its number of arguments, its result ('same' dtype as its arguments, 'bool', or 'args[1]' for select), and its meaning
+in NumPy.
 """
 
 from __future__ import annotations

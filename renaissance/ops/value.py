@@ -170,7 +170,7 @@ def apply(op: Op, values: tuple[Value, ...], attrs: tuple[Hashable, ...] = ()) -
 def number_dtype(value: Any, other: DType) -> DType:
     """The dtype a Python number takes beside a tensor of dtype `other`: numbers are weak.
 
-    A bool or an int takes the tensor's dtype (int beside bool: int64), a float the tensor's float dtype (beside integers: float32).
+    A bool or an int takes the tensor's dtype (int beside bool: int64), a float that of a float tensor (beside integers: float32).
     """
     if isinstance(value, (np.number, np.bool_)):
         return dt.promote(dt.dtype(value.dtype), other)
