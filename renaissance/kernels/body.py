@@ -23,8 +23,9 @@ from renaissance.kernels.words import apply, is_exact
 Index = Sequence[Value | None]
 Carries = Mapping[tuple[int, int], Value]
 
-_COSTS = {"const": 0, "scalar": 0, "carry": 0, "acc": 0, "load_at": 16, "philox": 12, "exp": 14, "expm1": 20, "log": 20, "log1p": 24,
-          "sin": 24, "cos": 24, "tanh": 20, "erf": 24, "atan": 20, "pow": 40, "floordiv": 40, "mod": 40, "div": 4, "sqrt": 4}
+_COSTS = {"const": 0, "scalar": 0, "carry": 0, "acc": 0, "load_at": 16, "philox": 12, "exp": 14, "expm1": 20, "log": 20,
+          "log1p": 24, "sin": 24, "cos": 24, "tanh": 20, "erf": 24, "atan": 20, "pow": 40, "floordiv": 40, "mod": 40, "div": 4,
+          "sqrt": 4}
 
 
 def emit(b: Builder, body: Sequence[Instr], frame: Frame, index: Index, lanes: int, mask: Value | None = None,

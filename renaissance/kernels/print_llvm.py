@@ -303,9 +303,10 @@ class _FunctionPrinter:
         if len(s.args) == 1:
             return self.define(s, f"load {type_name(type)}, {self.typed(s.args[0])}, align {s.attr}")
         ptr, mask = s.args
-        text = type_name(type)
-        call = self.intrinsic(f"llvm.masked.load.{_suffix(type)}.p0", text, f"ptr, {type_name(mask.type)}, {text}")
-        return self.define(s, f"{call}(ptr align {s.attr} {self.ref(ptr)}, {self.typed(mask)}, {text} zeroinitializer)")
+        carrier = _carrier(type)
+        text = type_name(carrier)
+        call = self.intrinsic(f"llvm.masked.load.{_suffix(carrier)}.p0", text, f"ptr, {type_name(mask.type)}, {text}")
+        return self.arrived(s, f"{call}(ptr align {s.attr} {self.ref(ptr)}, {self.typed(mask)}, {text} zeroinitializer)")
 
     def op_store(self, s: Statement) -> None:
         value, ptr = s.args[:2]
@@ -313,9 +314,23 @@ class _FunctionPrinter:
             self.lines.append(f"  store {self.typed(value)}, {self.typed(ptr)}, align {s.attr}")
             return
         mask = s.args[2]
-        call = self.intrinsic(f"llvm.masked.store.{_suffix(value.type)}.p0", "void",
-                              f"{type_name(value.type)}, ptr, {type_name(mask.type)}")
-        self.lines.append(f"  {call}({self.typed(value)}, ptr align {s.attr} {self.ref(ptr)}, {self.typed(mask)})")
+        carrier = _carrier(value.type)
+        call = self.intrinsic(f"llvm.masked.store.{_suffix(carrier)}.p0", "void",
+                              f"{type_name(carrier)}, ptr, {type_name(mask.type)}")
+        self.lines.append(f"  {call}({self.leaving(value)}, ptr align {s.attr} {self.ref(ptr)}, {self.typed(mask)})")
+
+    def arrived(self, s: Statement, text: str) -> None:
+        """Defines a statement's value by what a masked operation brought in the carrier of its type."""
+        type = s.result.type  # type: ignore[union-attr]
+        carrier = _carrier(type)
+        self.define(s, text if carrier == type else f"bitcast {type_name(carrier)} {self.temporary(text)} to {type_name(type)}")
+
+    def leaving(self, value: Value) -> str:
+        """A value with its type, in the carrier of it."""
+        carrier = _carrier(value.type)
+        if carrier == value.type:
+            return self.typed(value)
+        return f"{type_name(carrier)} " + self.temporary(f"bitcast {self.typed(value)} to {type_name(carrier)}")
 
     def addresses(self, ptr: Value, index: Value, kind: str) -> str:
         pointers = f"<{index.type.lanes} x ptr>"
@@ -327,20 +342,21 @@ class _FunctionPrinter:
 
     def op_gather(self, s: Statement) -> None:
         type = s.result.type  # type: ignore[union-attr]
-        text, lanes = type_name(type), type.lanes
+        carrier = _carrier(type)
+        text, lanes = type_name(carrier), type.lanes
         mask = self.typed(s.args[2]) if len(s.args) == 3 else self.all_lanes(type)
         addresses = self.addresses(s.args[0], s.args[1], type.kind)
-        call = self.intrinsic(f"llvm.masked.gather.{_suffix(type)}.v{lanes}p0", text, f"<{lanes} x ptr>, <{lanes} x i1>, {text}")
-        self.define(s, f"{call}({addresses}, {mask}, {text} zeroinitializer)")
+        call = self.intrinsic(f"llvm.masked.gather.{_suffix(carrier)}.v{lanes}p0", text, f"<{lanes} x ptr>, <{lanes} x i1>, {text}")
+        self.arrived(s, f"{call}({addresses}, {mask}, {text} zeroinitializer)")
 
     def op_scatter(self, s: Statement) -> None:
         value = s.args[0]
-        lanes = value.type.lanes
+        lanes, carrier = value.type.lanes, _carrier(value.type)
         mask = self.typed(s.args[3]) if len(s.args) == 4 else self.all_lanes(value.type)
         addresses = self.addresses(s.args[1], s.args[2], value.type.kind)
-        call = self.intrinsic(f"llvm.masked.scatter.{_suffix(value.type)}.v{lanes}p0", "void",
-                              f"{type_name(value.type)}, <{lanes} x ptr>, <{lanes} x i1>")
-        self.lines.append(f"  {call}({self.typed(value)}, {addresses}, {mask})")
+        call = self.intrinsic(f"llvm.masked.scatter.{_suffix(carrier)}.v{lanes}p0", "void",
+                              f"{type_name(carrier)}, <{lanes} x ptr>, <{lanes} x i1>")
+        self.lines.append(f"  {call}({self.leaving(value)}, {addresses}, {mask})")
 
     def op_prefetch(self, s: Statement) -> None:
         call = self.intrinsic("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
@@ -386,6 +402,11 @@ class _FunctionPrinter:
         indices: tuple[int, ...] = s.attr  # type: ignore[assignment]
         picks = ", ".join(f"i32 {i}" for i in indices)
         self.define(s, f"shufflevector {self.args(*s.args)}, <{len(indices)} x i32> <{picks}>")
+
+
+def _carrier(type: Type) -> Type:
+    """The type in which masked operations move another: 16-bit floats go as integers, for which no Target calls a library."""
+    return type.with_kind("i16") if type.kind in ("bf16", "f16") else type
 
 
 def _suffix(type: Type) -> str:
