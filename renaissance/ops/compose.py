@@ -436,14 +436,14 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
     raises        ShapeError when shapes differ; RangeError at run time for a class outside; ArgumentError for another reduction
     source        PyTorch, nll_loss
     """
-    return _class_loss("nll_loss", input, target, weight, ignore_index, reduction, 0.0, lambda scores: scores)
+    return _class_loss("nll_loss", input, target, lambda x: x, weight=weight, ignore_index=ignore_index, reduction=reduction)
 
 
 def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
                   label_smoothing: float = 0.0) -> Any:
     """Cross entropy of the softmax of scores against classes or class probabilities, by log-sum-exp.
 
-    l_i = -sum_c q_ic w_c ln softmax(x_i)_c;  q = (1 - s) onehot(t) + s / C;  mean divides by the sum of w[t_i] of the kept targets
+    l_i = -sum_c q_ic w_c ln softmax(x_i)_c;  q = (1 - s) onehot(t) + s / C;  mean divides by the sum of w[t_i] of kept targets
 
     input            (N, C), (N, C, ...) or (C,) float: scores
     target           (N,), (N, ...) or () integers, ignore_index counting nowhere; or probabilities of the shape of input
@@ -457,12 +457,12 @@ def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int
         raise ArgumentError(f"cross_entropy: label_smoothing must be from 0 to 1, got {label_smoothing}")
     if isinstance(target, Value) and target.dtype.is_float:
         return _probability_loss(input, target, weight, reduction, label_smoothing)
-    return _class_loss("cross_entropy", input, target, weight, ignore_index, reduction, label_smoothing,
-                       lambda scores: log_softmax(scores, -1))
+    return _class_loss("cross_entropy", input, target, log_softmax, weight=weight, ignore_index=ignore_index, reduction=reduction,
+                       smoothing=label_smoothing)
 
 
-def _class_loss(op: str, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float,
-                log_probability: Any) -> Any:
+def _class_loss(op: str, input: Any, target: Any, log_probability: Any, *, weight: Any, ignore_index: int, reduction: str,
+                smoothing: float = 0.0) -> Any:
     if not isinstance(target, Value) or not target.dtype.is_integer:
         kind = target.dtype.name if isinstance(target, Value) else type(target).__name__
         raise DTypeError(f"{op}: target must be integer classes, got {kind}")

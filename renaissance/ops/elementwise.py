@@ -60,7 +60,7 @@ def _half_where_equal(ct: Value, x: Value, y: Value, pick_x: Value) -> tuple[Val
     return gx, gy
 
 
-def _vjp_pow(ct: Value, out: Value, inputs: tuple[Value, ...]) -> tuple[Value, ...]:
+def _vjp_pow(ct: Any, out: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """d x^y/dx = y x^(y-1), 0 where y = 0; d x^y/dy = x^y log x, 0 where x = 0 and y >= 0."""
     x, y = inputs
     zero, one = lit(0, ct), lit(1, ct)
