@@ -128,10 +128,11 @@ def _native() -> llvm.Target:
 
 @functools.cache
 def _target_machine(target: Target) -> llvm.TargetMachine:
-    return _native().create_target_machine(cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small")
+    # Code and constants of an object may be mapped more than 2 GiB apart, beside a large arena: addresses take 64 bits.
+    return _native().create_target_machine(cpu=target.cpu, features=target.features, opt=2, reloc="static", codemodel="large")
 
 
 @functools.cache
 def _linker() -> llvm.orcjit.LLJIT:
     """One linker for all: it only loads objects, so it need not know their Target."""
-    return llvm.create_lljit_compiler(_native().create_target_machine(reloc="pic", codemodel="small"))
+    return llvm.create_lljit_compiler(_native().create_target_machine(reloc="static", codemodel="large"))
