@@ -25,7 +25,8 @@ class ProfileRow:
     share        part of the time of all rows
     flops_per_s  arithmetic, flops per second
     bytes_per_s  memory traffic as the plan counts it
-    peak_share   time at the machine's peak over time taken; None for what the plan gives no flops or bytes for
+    peak_share   time at the machine's peak over time taken; above 1 where data came from caches, since the peak of traffic is
+                 that of memory; None for what the plan gives no flops or bytes for
     """
 
     name: str
@@ -63,7 +64,7 @@ class Profile:
         """The rows as a table to print."""
         table = Table(title="profile", title_justify="left")
         for heading in ("kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of peak"):
-            table.add_column(heading, justify="left" if heading == "kernel" else "right")
+            table.add_column(heading, justify="left" if heading == "kernel" else "right", overflow="fold")
         for row in self.rows(peaks):
             table.add_row(
                 row.name, str(row.calls), f"{row.time_s * 1e3:.3f}", f"{row.share:.1%}", f"{row.flops_per_s * 1e-9:.1f}",
