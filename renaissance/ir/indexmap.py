@@ -8,7 +8,7 @@ per axis, which `unflatten` finds where it exists. Where it does not, it says wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from renaissance.ir.node import Node, Shape
 from renaissance.ir.shape import row_strides, size
@@ -133,15 +133,9 @@ def _ask_split(column: list[int], extents: Extents, n: int, node: Node) -> None:
         raise NeedsSplit(best, inner, node)
 
 
-def rows_of(node: Node, at: IndexMap, extents: Extents) -> tuple[Affine, ...]:
-    """The per-axis functions of a map into `node`.
-
-    raises  NeedsSplit; NotAffine(node)
-    """
-    return at.rows if at.rows is not None else unflatten(at.flat, extents, node.shape, node)
-
-
 # ---- movements: the map into a movement's input, given the map into the movement ----------------------------------------
+#
+# Neighbouring axes that a movement treats as one are merged first, so that the space is split no finer than need be.
 
 
 def _reshape(node: Node, at: IndexMap, extents: Extents) -> IndexMap:
@@ -149,39 +143,76 @@ def _reshape(node: Node, at: IndexMap, extents: Extents) -> IndexMap:
 
 
 def _permute(node: Node, at: IndexMap, extents: Extents) -> IndexMap:
-    rows, axes = rows_of(node, at, extents), node.attr("axes")
-    moved: list[Any] = [None] * len(axes)
-    for row, axis in zip(rows, axes):
-        moved[axis] = row
-    return _mapped(node, tuple(moved), at.guards, extents)
+    axes = node.attr("axes")
+    runs = _runs(node, at, lambda k: axes[k] == axes[k - 1] + 1)
+    rows = _rows(node, at, extents, runs)
+    order = sorted(range(len(runs)), key=lambda r: axes[runs[r][0]])
+    return _mapped(node, at, [rows[r] for r in order], [size(_along(node.shape, runs[r])) for r in order])
 
 
 def _expand(node: Node, at: IndexMap, extents: Extents) -> IndexMap:
-    zero, source = Affine((0,) * len(extents)), node.inputs[0].shape
+    source = node.inputs[0].shape
+    stretched = [m == 1 and n != 1 for m, n in zip(source, node.shape)]
+    zero = Affine((0,) * len(extents))
     if size(source) == 1:
         return IndexMap(zero, at.guards)
-    rows = rows_of(node, at, extents)
-    return _mapped(node, tuple(zero if n == 1 else row for row, n in zip(rows, source)), at.guards, extents)
+    runs = _runs(node, at, lambda k: stretched[k] == stretched[k - 1])
+    shape = [size(_along(source, run)) for run in runs]
+    return _mapped(node, at, [zero if n == 1 else row for row, n in zip(_rows(node, at, extents, runs), shape)], shape)
 
 
 def _slice(node: Node, at: IndexMap, extents: Extents) -> IndexMap:
-    starts, steps = node.attr("starts"), node.attr("steps")
-    rows = rows_of(node, at, extents)
-    return _mapped(node, tuple(r.scaled(step).shifted(start) for r, start, step in zip(rows, starts, steps)), at.guards, extents)
+    starts, steps, source = node.attr("starts"), node.attr("steps"), node.inputs[0].shape
+    whole = [(start, step, n) == (0, 1, m) for start, step, n, m in zip(starts, steps, node.shape, source)]
+    runs = _runs(node, at, lambda k: whole[k] and steps[k - 1] == 1)
+    rows, shape = [], []
+    for row, run in zip(_rows(node, at, extents, runs), runs):
+        inner = size(_along(source, run[1:]))
+        rows.append(row.scaled(steps[run[0]]).shifted(starts[run[0]] * inner))
+        shape.append(source[run[0]] * inner)
+    return _mapped(node, at, rows, shape)
 
 
 def _pad(node: Node, at: IndexMap, extents: Extents) -> IndexMap:
-    rows, guards = list(rows_of(node, at, extents)), list(at.guards)
+    """Positions in the padding have no flat index, so from here on the map keeps its functions by axis."""
+    rows, guards = list(_rows(node, at, extents, _runs(node, at, lambda k: False))), list(at.guards)
     for axis, ((low, _), n) in enumerate(zip(node.attr("widths"), node.inputs[0].shape)):
         rows[axis] = rows[axis].shifted(-low)
         least, most = rows[axis].bounds(extents)
         if least < 0 or most >= n:
             guards.append(Guard(rows[axis], n))
-    return _mapped(node, tuple(rows), tuple(guards), extents)
+    return IndexMap(flatten(tuple(rows), node.inputs[0].shape, len(extents)), tuple(guards), tuple(rows))
 
 
-def _mapped(node: Node, rows: tuple[Affine, ...], guards: tuple[Guard, ...], extents: Extents) -> IndexMap:
-    return IndexMap(flatten(rows, node.inputs[0].shape, len(extents)), guards, rows)
+def _runs(node: Node, at: IndexMap, joins: Callable[[int], bool]) -> list[tuple[int, ...]]:
+    """Axes in runs: axis k is in the run of axis k - 1 where `joins(k)`; each alone where the map has a function for each."""
+    runs: list[tuple[int, ...]] = []
+    for k in range(len(node.shape)):
+        if runs and at.rows is None and joins(k):
+            runs[-1] = (*runs[-1], k)
+        else:
+            runs.append((k,))
+    return runs
+
+
+def _along(shape: Shape, run: tuple[int, ...]) -> Shape:
+    return tuple(shape[k] for k in run)
+
+
+def _rows(node: Node, at: IndexMap, extents: Extents, runs: list[tuple[int, ...]]) -> tuple[Affine, ...]:
+    """One function per run of axes of `node`.
+
+    raises  NeedsSplit; NotAffine(node)
+    """
+    if at.rows is not None:
+        return at.rows
+    return unflatten(at.flat, extents, tuple(size(_along(node.shape, run)) for run in runs), node)
+
+
+def _mapped(node: Node, at: IndexMap, rows: list[Affine], shape: list[int]) -> IndexMap:
+    """The map into the input, given its functions along runs of these sizes."""
+    flat = flatten(tuple(rows), tuple(shape), len(at.flat.strides))
+    return IndexMap(flat, at.guards, tuple(rows) if at.rows is not None else None)
 
 
 _MOVEMENTS: dict[str, Callable[[Node, IndexMap, Extents], IndexMap]] = {

@@ -23,7 +23,7 @@ def run_plan(plan: Plan, inputs: list[np.ndarray], scalars=(), hosts=None, order
         item = plan.items[number]
         if number == plan.commit and checked:
             break
-        Run(plan, item, memory, scalars, checked, hosts or {}).run()
+        Run(plan, item, memory, scalars=scalars, checked=checked, hosts=hosts or {}).run()
     if checked:
         raise CheckFailed(plan.messages[checked[0]])
     for source, target in plan.copies:
@@ -52,7 +52,7 @@ class Memory:
 class Run:
     """One item."""
 
-    def __init__(self, plan: Plan, item: Item, memory: Memory, scalars, checked: list[int], hosts):
+    def __init__(self, plan: Plan, item: Item, memory: Memory, *, scalars, checked: list[int], hosts):
         self.plan, self.item, self.scalars, self.checked, self.hosts = plan, item, scalars, checked, hosts
         self.operands = [memory.arrays[o.buffer] for o in item.operands]
 

@@ -84,7 +84,8 @@ class Maker:
         try:
             return mv.broadcast_to(Value(other), n.shape).node
         except ValueError:
-            return mv.broadcast_to(Value(const(self.random.choice((0, 1, -2, 3)) if n.dtype.kind != "u" else 1, n.dtype)), n.shape).node
+            value = self.random.choice((0, 1, -2, 3)) if n.dtype.kind != "u" else 1
+            return mv.broadcast_to(Value(const(value, n.dtype)), n.shape).node
 
     def unary(self) -> Node | None:
         n = self.pick("f")
