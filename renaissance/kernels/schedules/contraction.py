@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from renaissance.ir.plan import Access, Contraction, Instr, Item, Operand
+from renaissance.errors import KernelError
+from renaissance.ir.dtype import bfloat16, float32, float64
+from renaissance.ir.plan import Contraction, Item, Operand
 from renaissance.ir.target import Target
 from renaissance.kernels.lowered import Lowered, Slot, code_key
 from renaissance.kernels.schedules.epilogue import Panel, epilogue
@@ -21,6 +23,7 @@ from renaissance.kernels.schedules.source import packing_way, plain_access, sour
 from renaissance.kernels.schedules.tiling import Tiling, choose, round_up
 from renaissance.kernels.schedules.walk import NUMBERS, Recipe, build
 
+_DTYPES = (float32, bfloat16, float64)
 _FEW_COLUMNS = 96  # so few uses of A are not worth a copy, wherever its rows lie
 _ALIASED = 4096    # rows a multiple of so many bytes apart meet in one set of the first-level cache
 
@@ -33,9 +36,13 @@ def lower_contraction(item: Item, target: Target, threads: int) -> Lowered:
     item     an Item whose spec is a Contraction
     threads  how many threads the chunks are meant for; never changes a bit of the result
     returns  its Lowered
+    raises   KernelError unless the contraction's dtype is float32, bfloat16 or float64
     source   definition; order of work after Goto and van de Geijn 2008, doi:10.1145/1356052.1356053
     """
     spec = _along_rows(item.spec)  # type: ignore[arg-type]
+    if spec.dtype not in _DTYPES:
+        names = ", ".join(d.name for d in _DTYPES)
+        raise KernelError(f"a contraction of {spec.dtype.name} has no code; supported are {names}: cast the operands")
     unit = unit_for(spec.dtype, target)
     direct = _is_direct(spec, item.operands, unit)
     tiling = choose(spec, unit, target, threads, packed=not direct)
@@ -77,10 +84,13 @@ def _is_direct(spec: Contraction, operands: Sequence[Operand], unit: Unit) -> bo
 
 
 def _panels(n: int, tiling: Tiling) -> tuple[Panel, ...]:
-    """The kinds of panels: usual ones, and the last."""
-    last = Panel(tiling.last_vectors, n - (tiling.panels - 1) * tiling.width != tiling.last_vectors * tiling.unit.lanes)
-    usual = Panel(tiling.vectors, False)
-    return (last,) if tiling.panels <= 1 or last == usual else (usual, last)
+    """The kinds of panels: the usual ones, and the last where it has fewer vectors."""
+    partial = n - (tiling.panels - 1) * tiling.width != tiling.last_vectors * tiling.unit.lanes
+    if tiling.panels <= 1:
+        return (Panel(tiling.last_vectors, (partial,)),)
+    if tiling.last_vectors == tiling.vectors:
+        return (Panel(tiling.vectors, (False, True) if partial else (False,)),)
+    return Panel(tiling.vectors, (False,)), Panel(tiling.last_vectors, (partial,))
 
 
 def _numbers(spec: Contraction, tiling: Tiling, recipe: Recipe) -> tuple[dict[str, int], int]:

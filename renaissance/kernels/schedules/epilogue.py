@@ -17,10 +17,10 @@ _UNROLLED = 16  # bodies that cost no more are written out for each vector of a 
 
 @dataclass(frozen=True)
 class Panel:
-    """A kind of panel: its vectors, and whether some of its columns lie beyond the matrix."""
+    """A kind of panel: its vectors, and whether columns of it lie beyond the matrix: in none, in all, or in the last of them."""
 
     vectors: int
-    partial: bool
+    partial: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,9 @@ def epilogue(body: Sequence[Instr], stores: Sequence[Store], operands: Sequence[
     return Epilogue(arguments, bound, tuple((arguments.place(s.access), s.value) for s in stores))
 
 
-def finisher(module: Module, name: str, epilogue: Epilogue, unit: Unit, target: Target, panel: Panel) -> Builder:
-    """Add the function that finishes a tile of a kind of panel.
+def finisher(module: Module, name: str, epilogue: Epilogue, unit: Unit, target: Target, *, vectors: int,
+             partial: bool) -> Builder:
+    """Add the function that finishes a tile of a panel, of which columns may lie beyond the matrix (`partial`).
 
     Its parameters: args (the epilogue's slots), batch, row and rows (first, count), column, width (first, how many exist), sums (the
     tile [rows][panel width] in scratch).
@@ -60,7 +61,7 @@ def finisher(module: Module, name: str, epilogue: Epilogue, unit: Unit, target: 
     b = module.function(name, [("args", PTR), ("batch", I64), ("row", I64), ("rows", I64), ("column", I64), ("width", I64),
                                ("sums", PTR)], exported=False, noinline=True)
     frame = Frame(b, epilogue.arguments)
-    width, row_bytes = b.param("width"), panel.vectors * unit.lanes * unit.bytes
+    width, row_bytes = b.param("width"), vectors * unit.lanes * unit.bytes
     with b.loop(0, b.param("rows")) as row:
         sums = b.offset(b.param("sums"), b.mul(row.index, row_bytes))
 
@@ -71,12 +72,12 @@ def finisher(module: Module, name: str, epilogue: Epilogue, unit: Unit, target: 
             for number, value in epilogue.stores:
                 bodies.store(b, frame, number, values[value], index, lanes, mask)
 
-        if not panel.partial and bodies.cost(epilogue.body) <= _UNROLLED:
-            for v in range(panel.vectors):
+        if not partial and bodies.cost(epilogue.body) <= _UNROLLED:
+            for v in range(vectors):
                 put(b.const(I64, v * unit.lanes), unit.lanes, None)
-        elif not panel.partial or target.isa == "avx512":
+        elif not partial or target.isa == "avx512":
             with b.loop(0, width, unit.lanes) as loop:
-                put(loop.index, unit.lanes, b.lane_mask(b.sub(width, loop.index), unit.lanes) if panel.partial else None)
+                put(loop.index, unit.lanes, b.lane_mask(b.sub(width, loop.index), unit.lanes) if partial else None)
         else:
             with b.loop(0, b.sub(width, unit.lanes - 1), unit.lanes) as loop:
                 put(loop.index, unit.lanes, None)

@@ -52,11 +52,11 @@ def unit_for(dtype: DType, target: Target) -> Unit:
 def microkernel(module: Module, name: str, unit: Unit, *, rows: int, vectors: int, a_width: int, direct: bool) -> Builder:
     """Add the function of one register tile to a module.
 
-    Its parameters: k (units), a (row m, unit k at a + m*a_row + k*a_k bytes if `direct`, else packed [k][a_width]), b (packed
-    [k][vectors * lanes]), c (where the sums go, c_row bytes from one row to the next), resume (1: go on from the sums in c; 0: start
-    from 0).
+    Its parameters: a (row m, unit k at a + m*a_row + k*a_k bytes if `direct`, else packed [k][a_width]), b (packed
+    [k][vectors * lanes]), c (where the sums go, c_row bytes from one row to the next), k (units), resume (1: go on from the sums
+    in c; 0: start from 0).
     """
-    b = module.function(name, [("k", I64), ("a", PTR), ("b", PTR), ("c", PTR), ("c_row", I64), ("resume", I64), ("a_row", I64),
+    b = module.function(name, [("a", PTR), ("b", PTR), ("c", PTR), ("c_row", I64), ("k", I64), ("resume", I64), ("a_row", I64),
                                ("a_k", I64)], exported=False, noinline=True)
     vector_bytes = unit.bytes * unit.lanes
     cells = [b.offset(b.offset(b.param("c"), b.mul(b.param("c_row"), m)), n * vector_bytes)

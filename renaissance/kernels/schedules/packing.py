@@ -33,7 +33,7 @@ class Strip:
     mask: Value | None
 
 
-def packer(module: Module, name: str, source: Source, unit: Unit, target: Target, vectors: int) -> Builder:
+def packer(module: Module, name: str, source: Source, unit: Unit, target: Target, *, vectors: int) -> Builder:
     """Add the function that packs a block `vectors` vectors wide.
 
     Its parameters: args (the source's slots), batch, first (place along the width), width (how many places exist: at least one; no
@@ -110,26 +110,43 @@ def _pair(b: Builder, low: Value, high: Value | None) -> Value:
 
 
 def _rows(b: Builder, frame: Frame, source: Source, unit: Unit, vectors: int, masked: bool) -> None:
-    lanes, row_bytes = unit.lanes, vectors * unit.lanes * unit.bytes
-    units = b.div(b.add(b.param("k"), unit.depth - 1), unit.depth)
+    lanes, staged = unit.lanes, source.way == "staged"
+    turn = _turner(b.module, unit)
+    units = b.udiv(b.add(b.param("k"), unit.depth - 1), unit.depth)
+    # Read in place, the last square overlaps the one before it; a stage has room for whole squares.
+    last = units if staged else b.sub(units, lanes)
     with b.loop(0, b.param("width"), lanes) as group:
         count = b.min(b.sub(b.param("width"), group.index), lanes)
         first = b.add(b.param("first"), group.index)
-        if source.way == "staged":
+        if staged:
             _stage(b, frame, source, unit, first, count, masked)
             start, stride = b.param("room"), b.param("pitch")
         else:
             start = frame.address(0, (b.param("batch"), first, b.param("k0")))
             stride = step(b, b.param("args"), source.place, 1)
-        # Places that do not exist repeat the last one that does: no read outside the operand, no branch.
-        rows = [b.offset(start, b.mul(b.min(b.sub(count, 1), i), stride)) for i in range(lanes)]
-        to = b.offset(b.param("to"), b.mul(group.index, unit.bytes))
-        with b.loop(0, units, lanes) as loop:
-            # Read in place, the last block overlaps the one before it; a stage has room for whole blocks.
-            at = loop.index if source.way == "staged" else b.min(loop.index, b.sub(units, lanes))
-            block = [b.load(b.offset(row, b.mul(at, unit.bytes)), unit.vector, align=unit.bytes // unit.depth) for row in rows]
-            for i, value in enumerate(transpose(b, block)):
-                b.store(value, b.offset(to, b.mul(b.add(at, i), row_bytes)))
+        b.call(turn, start, stride, count, units, last, b.offset(b.param("to"), b.mul(group.index, unit.bytes)),
+               b.const(I64, vectors * lanes * unit.bytes))
+
+
+def _turner(module: Module, unit: Unit) -> Builder:
+    """The function, one for all packers of a module, that copies `count` rows of units into columns.
+
+    Its parameters: start and stride (bytes) of the rows, their count (at most a vector's lanes), units in each, last (where the last
+    square of units may begin), to and its stride.
+    """
+    if "turn" in module.functions:
+        return module.functions["turn"]
+    b = module.function("turn", [("start", PTR), ("stride", I64), ("count", I64), ("units", I64), ("last", I64), ("to", PTR),
+                                 ("to_stride", I64)], exported=False, noinline=True)
+    # Rows that do not exist repeat the last one that does: no read outside the operand, no branch.
+    final = b.sub(b.param("count"), 1)
+    rows = [b.offset(b.param("start"), b.mul(b.min(final, i), b.param("stride"))) for i in range(unit.lanes)]
+    with b.loop(0, b.param("units"), unit.lanes) as loop:
+        at = b.min(loop.index, b.param("last"))
+        block = [b.load(b.offset(row, b.mul(at, unit.bytes)), unit.vector, align=unit.bytes // unit.depth) for row in rows]
+        for i, value in enumerate(transpose(b, block)):
+            b.store(value, b.offset(b.param("to"), b.mul(b.add(at, i), b.param("to_stride"))))
+    return b
 
 
 def _stage(b: Builder, frame: Frame, source: Source, unit: Unit, first: Value, count: Value, masked: bool) -> None:

@@ -17,6 +17,7 @@ _SMALL_FLOPS = 1_000_000  # less than this is not worth a second thread
 _ONE_PASS = 1024          # units of k up to which a reduction is not cut into blocks,
 _K_BLOCK = 384            # and the longest block of those that are
 _MAX_VECTORS = 8
+_PADDING = 0.03           # share of columns beyond the matrix that may be computed
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ def choose(spec: Contraction, unit: Unit, target: Target, threads: int, *, packe
     vectors = min(max((target.registers - 2) // (rows + 1), 2), _MAX_VECTORS, max(columns, 1))
     panels = ceil_div(columns, vectors)
     last_vectors = columns - (panels - 1) * vectors
+    if vectors - last_vectors < _PADDING * columns:  # so little is wasted that it is not worth code of its own
+        last_vectors = vectors
 
     units = ceil_div(spec.k, unit.depth)
     k_block = round_up(max(units, 1), 16)
