@@ -15,6 +15,7 @@ from renaissance.ops import compose, contraction
 from renaissance.ops import elementwise as ew
 from renaissance.ops import movement as mv
 from renaissance.ops import reduce as rd
+from renaissance.ops.composed import expanded
 from renaissance.ops.value import LEAF, SCALAR, Value, variable
 
 FOLDER = Path(__file__).parent / "golden"
@@ -50,7 +51,7 @@ def mlp_step(sizes: tuple[int, ...], batch: int, precision: str) -> Graph:
     update = (m / fresh[0]) / (ew.sqrt(v / fresh[1]) + 1e-8)
     new = Value(flat) * (ew.lit(1.0, Value(rate)) - Value(rate) * 0.01) - Value(rate) * update
     states = ((flat, new.node), (first, m.node), (second, v.node))
-    return Graph((x, target, flat, first, second), (rate, step), (loss.node,), states)
+    return expanded(Graph((x, target, flat, first, second), (rate, step), (loss.node,), states))
 
 
 def attention_scores() -> Graph:
@@ -58,7 +59,7 @@ def attention_scores() -> Graph:
     q, k, v, mask = leaf(4, 16, 8), leaf(4, 16, 8), leaf(4, 16, 8), leaf(16, 16, dtype=dt.bool_)
     scores = contraction.matmul(Value(q), mv.permute_dims(Value(k), (0, 2, 1))) * 0.125
     scores = ew.where(Value(mask), scores, -1e30)
-    return Graph((q, k, v, mask), (), (contraction.matmul(compose.softmax(scores, -1), Value(v)).node,))
+    return expanded(Graph((q, k, v, mask), (), (contraction.matmul(compose.softmax(scores, -1), Value(v)).node,)))
 
 
 def normalised() -> Graph:
@@ -67,7 +68,7 @@ def normalised() -> Graph:
     v = Value(x)
     centred = v - rd.mean(v, -1, keepdims=True)
     y = centred / ew.sqrt(rd.mean(centred * centred, -1, keepdims=True) + 1e-5)
-    return Graph((x, scale, shift), (), ((v + y * Value(scale) + Value(shift)).node,))
+    return expanded(Graph((x, scale, shift), (), ((v + y * Value(scale) + Value(shift)).node,)))
 
 
 MODELS: dict[str, Callable[[], str]] = {

@@ -15,6 +15,7 @@ from renaissance.ops import compose, contraction
 from renaissance.ops import elementwise as ew
 from renaissance.ops import movement as mv
 from renaissance.ops import reduce as rd
+from renaissance.ops.composed import expanded
 from renaissance.ops.index import CHECK, SCATTER, gather_inside
 from renaissance.ops.random import bernoulli, random_at, random_bits, unit_uniform
 from renaissance.ops.value import IOTA, LEAF, SCALAR, Value
@@ -35,7 +36,7 @@ def values(*leaves: Node) -> list[np.ndarray]:
 
 
 def run(*outputs: Value, leaves: tuple[Node, ...], assigns=()):
-    return check_plan(Graph(leaves, (), tuple(o.node for o in outputs), assigns), values(*leaves))
+    return check_plan(expanded(Graph(leaves, (), tuple(o.node for o in outputs), assigns)), values(*leaves))
 
 
 def kinds(plan) -> list[list[str]]:
@@ -250,7 +251,7 @@ def test_random_words_are_made_where_they_are_used():
     at = Value(node(IOTA, (), (24, dt.int64)))
     noise = mv.reshape(unit_uniform(random_at(at, seed, ticket)), (4, 6))
     out = ew.where(keep, Value(x), 0.0) + noise
-    plan = check_plan(Graph((x,), (seed, ticket), (out.node,)), values(x), (5, 9))
+    plan = check_plan(expanded(Graph((x,), (seed, ticket), (out.node,))), values(x), (5, 9))
     assert len(plan.items) == 1
 
 
@@ -258,7 +259,7 @@ def test_a_check_has_an_item_of_its_own_before_any_state_is_written():
     x, i = leaf(6), leaf(6, dtype=dt.int64)
     checked = Value(node(CHECK, (i, ew.less(Value(i), 3).node), ("RangeError: too large",)))
     new = Value(x) + gather_inside(Value(x), checked)
-    graph = Graph((x, i), (), (), ((x, new.node),))
+    graph = expanded(Graph((x, i), (), (), ((x, new.node),)))
     plan = compile_graph(graph, None, verify=True)
     assert plan.messages == ("RangeError: too large",) and plan.commit >= 1
     state = [np.arange(6, dtype=np.float32), np.arange(6)]

@@ -16,6 +16,7 @@ from renaissance.ops import contraction
 from renaissance.ops import elementwise as ew
 from renaissance.ops import movement as mv
 from renaissance.ops import reduce as rd
+from renaissance.ops.composed import expanded
 from renaissance.ops.index import CHECK
 from renaissance.ops.value import LEAF, Value
 from tests.compile.random_graphs import Maker, values_for
@@ -31,7 +32,7 @@ def numbers(*leaves: Node) -> list[np.ndarray]:
 
 
 def plan_of(leaves, outputs, assigns) -> Plan:
-    graph = Graph(leaves, (), tuple(o.node for o in outputs), tuple((a, v.node) for a, v in assigns))
+    graph = expanded(Graph(leaves, (), tuple(o.node for o in outputs), tuple((a, v.node) for a, v in assigns)))
     return check_plan(graph, numbers(*leaves))
 
 
@@ -149,5 +150,5 @@ def test_independent_branches_run_one_after_the_other():
     for x in leaves:
         wide = ew.exp(mv.broadcast_to(mv.reshape(Value(x), (3, 4, 1)), (3, 4, 100)) * 0.25)
         results.append(rd.sum(rd.sum(wide * wide, 0), 0))
-    plan = compile_graph(Graph(leaves, (), tuple(r.node for r in results)), None, verify=True)
+    plan = compile_graph(expanded(Graph(leaves, (), tuple(r.node for r in results))), None, verify=True)
     assert plan.arena_bytes <= 3 * 4 * 100 * 4 + 4 * 100 * 4 + 128

@@ -10,6 +10,7 @@ from renaissance.ir.graph import Graph
 from renaissance.ops import compose, contraction
 from renaissance.ops import elementwise as ew
 from renaissance.ops import reduce as rd
+from renaissance.ops.composed import expanded
 from renaissance.ops.value import Value, variable
 from tests.compile.golden import leaf
 
@@ -33,7 +34,7 @@ def blocks(count: int) -> Graph:
     loss = rd.mean(h * h)
     gradients = autodiff.vjp([loss.node], [ew.lit(1.0, loss).node], marked)
     states = [(p, (Value(p) - Value(g) * 0.01).node) for p, g in zip(parameters, gradients) if g is not None]
-    return Graph((x, *parameters), (), (loss.node,), tuple(states))
+    return expanded(Graph((x, *parameters), (), (loss.node,), tuple(states)))
 
 
 if __name__ == "__main__":
