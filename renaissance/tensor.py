@@ -13,7 +13,7 @@ import numpy as np
 from renaissance import changes, engine
 from renaissance.autodiff import vjp
 from renaissance.engine import STALE, Linear, Region, Stale
-from renaissance.errors import ArgumentError, DTypeError, GradientError, ShapeError, TraceError
+from renaissance.errors import ArgumentError, DTypeError, GradientError, NonFiniteError, RangeError, ShapeError, TraceError
 from renaissance.ir import dtype as dt
 from renaissance.ir.dtype import DType
 from renaissance.ir.node import Node, forget_history, node, topological, unique
@@ -23,6 +23,7 @@ from renaissance.ops.value import LEAF, STOP_GRADIENT, VARIABLE, Value, const, v
 
 _DEPTH_LIMIT = 10_000  # a chain of promises this long is computed before it grows further
 _SWEEP_DEPTH = 100  # longer chains are computed along with the next run, so that a running total stays short
+CHECK_ERRORS = (NonFiniteError, RangeError)  # what a failed check in a program raises
 
 
 class Trace(threading.local):
@@ -364,6 +365,11 @@ def region_of(t: Tensor) -> Region:
 
 def sweep(watched: set[Node]) -> list[Node]:
     """Pending tensors that must be computed before the watched leaves are overwritten, and those whose chain grew long."""
+    return chosen(pending(), Linear(pending(), (), watched))
+
+
+def pending() -> list[Node]:
+    """The nodes of all live tensors that still are promises and can be kept."""
     found = []
     for key, ref in list(_pending.items()):
         t = ref()
@@ -371,11 +377,12 @@ def sweep(watched: set[Node]) -> list[Node]:
             _pending.pop(key, None)
             continue
         found.append(t._node)
-    if not found:
-        return []
-    found = [n for n in dict.fromkeys(found) if _complete(n)]
-    reads = Linear(found, (), watched).reads
-    return [n for n in found if n in reads or n.depth > _SWEEP_DEPTH]
+    return [n for n in dict.fromkeys(found) if _complete(n)]
+
+
+def chosen(candidates: Sequence[Node], linear: Linear) -> list[Node]:
+    """Those that depend on a watched leaf, or whose chain grew long."""
+    return [n for n in candidates if n in linear.reads or n.depth > _SWEEP_DEPTH]
 
 
 def _complete(root: Node) -> bool:
@@ -410,7 +417,11 @@ def overwrite(pairs: Sequence[tuple[Tensor | Part, Tensor]]) -> None:
         others = sweep(set(leaves))
         in_place = [(old, n) for old, (_, n) in zip(leaves, whole) if not old.data.storage.exported]
         fresh = {old: n for old, (_, n) in zip(leaves, whole) if old.data.storage.exported}
-        engine.compute([*others, *fresh.values()], in_place)
+        try:
+            engine.compute([*others, *fresh.values()], in_place)
+        except CHECK_ERRORS:
+            others = kept_promises(others)
+            engine.compute(list(fresh.values()), in_place)
         for n in others:
             forget_history(n)
         for old, (t, _) in zip(leaves, whole):

@@ -23,6 +23,7 @@ from renaissance.tensor import (
     USED,
     Tensor,
     as_tensor,
+    kept_promises,
     mark,
     own_leaf,
     region_of,
@@ -279,7 +280,7 @@ class Entry:
                 t._rebind(copy)
                 n = copy
             leaves.append(n)
-        engine.compute(sweep(set(leaves)))
+        kept_promises(sweep(set(leaves)))
 
 
 # Positions of inputs that are no arguments: an outside tensor, the gradient of one, a tensor of data made in the trace.

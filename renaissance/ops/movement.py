@@ -333,7 +333,7 @@ def _getitem(x: Any, key: Any) -> Any:
     for k in keys:
         position = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
         if not (position or k is None or k is Ellipsis or isinstance(k, slice)):
-            raise ArgumentError(f"indexing takes ints, slices, ... and None, got {k!r}; see take() for tensors, where() for masks")
+            raise ArgumentError(f"indexing takes ints, slices, ... and None, got {k!r}; use take for tensors, where for masks")
     used = sum(k is not None and k is not Ellipsis for k in keys)
     if keys.count(Ellipsis) > 1 or used > x.ndim:
         raise ShapeError(f"indexing: {key!r} does not fit shape {x.shape}")

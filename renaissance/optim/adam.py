@@ -8,7 +8,8 @@ from typing import Any
 
 from renaissance.errors import ArgumentError
 from renaissance.ops.elementwise import maximum, negative, sqrt
-from renaissance.optim.optimizer import Optimizer, ParamGroup
+from renaissance.optim.group import ParamGroup
+from renaissance.optim.optimizer import Optimizer
 from renaissance.optim.schedule import Schedule
 from renaissance.optim.sgd import not_negative
 
@@ -19,16 +20,23 @@ class Adam(Optimizer):
     g = g + weight_decay p;   m = b1 m + (1 - b1) g;   v = b2 v + (1 - b2) g^2
     p = p - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps);   amsgrad: the largest v so far instead of v
 
-    params   parameters or groups
-    lr       rate or Schedule
-    raises   ArgumentError for negative values or betas outside [0, 1)
-    source   Kingma, Ba 2014, arXiv:1412.6980; Reddi et al. 2018 (amsgrad); PyTorch, Adam
+    params        parameters or groups
+    lr            rate or Schedule
+    betas         b1, b2
+    eps           same unit as the gradient
+    weight_decay  share of p added to its gradient
+    amsgrad       divide by the largest v so far
+    maximize      go up instead of down
+    keep_grads    keep gradients readable after step()
+    raises        ArgumentError for negative values or betas outside [0, 1)
+    source        Kingma, Ba 2014, arXiv:1412.6980; Reddi et al. 2018 (amsgrad); PyTorch, Adam
     """
 
     decoupled = False
 
-    def __init__(self, params: Iterable[Any], lr: float | Schedule = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0.0, amsgrad: bool = False, *, maximize: bool = False, keep_grads: bool = False):
+    def __init__(self, params: Iterable[Any], lr: float | Schedule = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0.0, amsgrad: bool = False, *, maximize: bool = False,
+                 keep_grads: bool = False):
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
                                   "maximize": maximize}, keep_grads=keep_grads)
 
@@ -65,14 +73,21 @@ class AdamW(Adam):
 
     p = p (1 - lr weight_decay), then Adam's step without decay in the gradient
 
-    params   parameters or groups
-    lr       rate or Schedule
-    raises   ArgumentError for negative values or betas outside [0, 1)
-    source   Loshchilov, Hutter 2017, arXiv:1711.05101; PyTorch, AdamW
+    params        parameters or groups
+    lr            rate or Schedule
+    betas         decay of the two moments
+    eps           same unit as the gradient
+    weight_decay  share of p taken from it at each step, times lr
+    amsgrad       divide by the largest second moment so far
+    maximize      go up instead of down
+    keep_grads    keep gradients readable after step()
+    raises        ArgumentError for negative values or betas outside [0, 1)
+    source        Loshchilov, Hutter 2017, arXiv:1711.05101; PyTorch, AdamW
     """
 
     decoupled = True
 
-    def __init__(self, params: Iterable[Any], lr: float | Schedule = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, keep_grads: bool = False):
+    def __init__(self, params: Iterable[Any], lr: float | Schedule = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
+                 keep_grads: bool = False):
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, keep_grads=keep_grads)

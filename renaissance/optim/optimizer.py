@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from renaissance import changes
 from renaissance.engine import scalar
-from renaissance.errors import ArgumentError, CheckpointError
-from renaissance.ir import dtype as dt
-from renaissance.optim.schedule import Schedule
+from renaissance.errors import ArgumentError, CheckpointError, RenaissanceError
+from renaissance.ir.dtype import DType
+from renaissance.ops.composed import call
+from renaissance.ops.elementwise import astype
 from renaissance.ops.value import no_grad
+from renaissance.optim.group import ParamGroup
+from renaissance.optim.schedule import Schedule
 from renaissance.parameter import Parameter, gather, lay_flat, scatter
 from renaissance.tensor import USED, Part, Tensor, as_tensor, join_flat, overwrite, tracing, zeros
 
 
-class ParamGroup(dict[str, Any]):
-    """Parameters and their hyperparameters; changing one is seen by compiled functions."""
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        super().__setitem__(key, value)
-        changes.note()
-
-
 class Optimizer:
     """Base of all optimizers. A subclass says which state a parameter has and how one step changes both.
+
+    p, state = update(p, gradient, state, scalars), for every parameter that has a gradient
 
     params      parameters, or dicts with 'params' and hyperparameters of their own
     defaults    hyperparameters of groups that do not state them; lr may be a Schedule
     keep_grads  keep gradients readable after step() (costs their memory)
     raises      ArgumentError for an empty list, a parameter given twice, or an unknown hyperparameter
     source      PyTorch, torch.optim.Optimizer
+
+    State is kept, and updates are computed, in float32 or wider, whatever the dtype of the parameters.
     """
 
     state_names: tuple[str, ...] = ()
@@ -43,15 +42,13 @@ class Optimizer:
         self.keep_grads = keep_grads
         self.steps = 0
         self.param_groups: list[ParamGroup] = []
-        self._state: list[dict[str, Tensor]] = []
-        self._counts: list[list[int]] = []
-        groups = list(params)
-        if not groups:
+        given: list[Any] = [params] if isinstance(params, Parameter) else list(params)
+        if not given:
             raise ArgumentError(f"{type(self).__name__}: got an empty list of parameters")
-        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+        for group in given if isinstance(given[0], Mapping) else [{"params": given}]:
             self.add_param_group(group)
 
-    def add_param_group(self, group: dict[str, Any]) -> None:
+    def add_param_group(self, group: Mapping[str, Any]) -> None:
         """Add parameters with hyperparameters of their own.
 
         group    {'params': parameters, hyperparameter: value, ...}
@@ -59,25 +56,29 @@ class Optimizer:
         source   PyTorch, add_param_group
         """
         name = type(self).__name__
-        params = group["params"]
-        params = [params] if isinstance(params, Parameter) else list(params)
+        if "params" not in group:
+            raise ArgumentError(f"{name}: a parameter group needs 'params', got {sorted(group)}")
+        params = [group["params"]] if isinstance(group["params"], Parameter) else list(group["params"])
         unknown = set(group) - set(self.defaults) - {"params"}
         if unknown:
             raise ArgumentError(f"{name}: unknown hyperparameter {sorted(unknown)}; known are {sorted(self.defaults)}")
         if wrong := [type(p).__name__ for p in params if not isinstance(p, Parameter)]:
             raise ArgumentError(f"{name}: takes Parameters (module.parameters()), got {wrong[0]}")
-        known = {id(p) for g in self.param_groups for p in g["params"]}
+        known = {id(p) for g in self.param_groups for p in g.params}
         if len({id(p) for p in params}) < len(params) or any(id(p) in known for p in params):
             raise ArgumentError(f"{name}: a parameter is given twice")
-        made = ParamGroup({**self.defaults, **group, "params": params})
+        made = ParamGroup({**self.defaults, **group, "params": tuple(params)}, self._furnish)
         self.check(made)
         lay_flat(params)
+        self._furnish(made)
         self.param_groups.append(made)
-        size = sum(p.size for p in params)
-        dtype = params[0].dtype if params else dt.float32
-        self._state.append({n: zeros(size, dtype) for n in self.names(made)})
-        self._counts.append([0] * len(params))
         changes.note()
+
+    def _furnish(self, group: ParamGroup) -> None:
+        """Make the state tensors that the hyperparameters of a group call for and that do not exist yet."""
+        for n in self.names(group):
+            if n not in group.state:
+                group.state[n] = zeros(group.size, group.wide)
 
     # ---- what a subclass states ------------------------------------------------------------------------------------
 
@@ -97,6 +98,7 @@ class Optimizer:
 
         p, g, state  tensors of one shape
         s            the scalars, 0-d tensors
+        group        the hyperparameters
         returns      new p, new state
         """
         raise ArgumentError(f"{type(self).__name__} does not state an update")
@@ -111,30 +113,28 @@ class Optimizer:
         source       PyTorch, zero_grad
         """
         for group in self.param_groups:
-            for p in group["params"]:
+            for p in group.params:
                 p.grad = None if set_to_none else zeros(p.shape, p.dtype)
 
     def step(self) -> None:
         """Change every parameter that has a gradient; one fused sweep, together with what is pending.
 
-        raises   what the program's checks state: then nothing has changed
+        raises   what the program's checks state: then nothing has changed; ArgumentError for hyperparameters out of range
         source   PyTorch, step
         """
         pairs: list[tuple[Tensor | Part, Tensor]] = []
         advance: list[tuple[list[int], int]] = []
         used: list[Parameter] = []
         with no_grad():
-            for i, group in enumerate(self.param_groups):
-                for segment in self._segments(i):
-                    pairs += self._segment_pairs(i, group, segment)
-                    advance += [(self._counts[i], k) for k in segment]
-                    used += [group["params"][k] for k in segment]
-        if not pairs:
+            for group in self.param_groups:
+                self.check(group)
+                for segment in group.segments(self.per_parameter):
+                    pairs += self._segment_pairs(group, segment)
+                    advance += [(group.counts, k) for k in segment]
+                    used += [group.params[k] for k in segment]
+        if not used:
             return
-        if not self.keep_grads:
-            for p in used:
-                p.grad = USED
-        overwrite(pairs)
+        self._apply(pairs, [] if self.keep_grads else used)
 
         def count() -> None:
             self.steps += 1
@@ -159,96 +159,124 @@ class Optimizer:
 
     # ---- one step ------------------------------------------------------------------------------------------------------
 
-    def _segments(self, i: int) -> list[list[int]]:
-        """Runs of neighbouring parameters that have gradients and took the same number of steps."""
-        segments: list[list[int]] = []
-        params, counts = self.param_groups[i]["params"], self._counts[i]
-        for k, p in enumerate(params):
-            if not p.requires_grad or p.grad is None:
-                continue
-            last = segments[-1][-1] if segments else -2
-            if last == k - 1 and counts[last] == counts[k] and not self.per_parameter:
-                segments[-1].append(k)
-            else:
-                segments.append([k])
-        return segments
-
-    def _segment_pairs(self, i: int, group: ParamGroup, segment: list[int]) -> list[tuple[Tensor | Part, Tensor]]:
-        params = [group["params"][k] for k in segment]
-        sizes = [p.size for p in group["params"]]
-        start = sum(sizes[:segment[0]])
+    def _segment_pairs(self, group: ParamGroup, segment: list[int]) -> list[tuple[Tensor | Part, Tensor]]:
+        """What `overwrite` takes to update one run of parameters and its state."""
+        params, first = [group.params[k] for k in segment], segment[0]
+        start = sum(p.size for p in group.params[:first])
         stop = start + sum(p.size for p in params)
-        counts, first = self._counts[i], segment[0]
-        s = _scalar_tensors(lambda: self.scalars(group, self.lr(group), counts[first] + 1))
         if stop == start:
             return []
-        state = {n: t if start == 0 and stop == t.size else t[start:stop] for n, t in self._state[i].items()}  # type: ignore[index]
-        g = join_flat([p.grad for p in params])
-        new, new_state = self.update(gather(params), g, state, s, group)
-        return [*scatter(params, new), *((Part(self._state[i][n], start), t) for n, t in new_state.items())]
+        s = _scalar_tensors(lambda: self.scalars(group, self.lr(group), group.counts[first] + 1), group.wide)
+        state = {n: group.state[n] for n in self.names(group)}
+        state = {n: t if start == 0 and stop == t.size else t[start:stop] for n, t in state.items()}  # type: ignore[index]
+        g = astype(join_flat([p.grad for p in params]), group.wide)  # type: ignore[misc]
+        new, new_state = self.update(astype(gather(params), group.wide), g, state, s, group)
+        return [*scatter(params, astype(new, params[0].dtype)), *((Part(group.state[n], start), t) for n, t in new_state.items())]
+
+    @staticmethod
+    def _apply(pairs: list[tuple[Tensor | Part, Tensor]], used: list[Parameter]) -> None:
+        """Overwrite, with the gradients of `used` let go so that they take no memory; they are given back when a check fails."""
+        nodes = [p.grad.node for p in used]  # type: ignore[union-attr]
+        for p in used:
+            p.grad = USED
+        try:
+            overwrite(pairs)
+        except RenaissanceError:
+            for p, n in zip(used, nodes):
+                p.grad = Tensor(n)
+            raise
+
+    def _updated(self, p: Tensor, g: Tensor, state: dict[str, Tensor], s: dict[str, Tensor],
+                 group: ParamGroup) -> tuple[Tensor, dict[str, Tensor]]:
+        """The update as one composed op. It may look at every hyperparameter but the rate, which is a scalar."""
+        settings = {k: v for k, v in group.items() if k not in ("params", "lr")}
+        names = list(state)
+
+        def flat(p: Any, g: Any, *rest: Any) -> tuple[Any, ...]:
+            given = dict(zip(names, rest))
+            new, new_state = self.update(p, g, given, dict(zip(s, rest[len(names):])), settings)  # type: ignore[arg-type]
+            return (new, *(new_state[n] for n in names))
+
+        values = (p, g, *state.values(), *s.values())
+        key = (type(self), tuple([(k, type(v), repr(v)) for k, v in settings.items()]), tuple(names), tuple(s))
+        new, *new_state = call(key, flat, values, values, {})
+        return new, dict(zip(names, new_state))
 
     # ---- saving ----------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on: state tensors as NumPy arrays, step counts, hyperparameters that are numbers.
 
-        returns  {'steps', 'groups': [{'counts', 'state': {name: array}, 'hyper': {...}}]}
+        returns  {'steps', 'groups': [{'counts', 'shapes', 'state': {name: array}, 'hyper': {...}}]}
         raises   nothing
         source   definition
         """
         groups = []
-        for group, state, counts in zip(self.param_groups, self._state, self._counts):
-            hyper = {k: v for k, v in group.items() if isinstance(v, (bool, int, float, str, tuple, type(None)))}
-            groups.append({"counts": list(counts), "state": {n: np.array(t.numpy()) for n, t in state.items()}, "hyper": hyper})
+        for group in self.param_groups:
+            hyper = {k: v for k, v in group.items() if k != "params" and not isinstance(v, Schedule)}
+            groups.append({"counts": list(group.counts), "shapes": [p.shape for p in group.params],
+                           "state": {n: np.array(group.state[n].numpy()) for n in self.names(group)}, "hyper": hyper})
         return {"steps": self.steps, "groups": groups}
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Go on from a saved state.
+        """Go on from a saved state: its hyperparameters replace those here, but a Schedule stays.
 
-        saved    what state_dict gave
-        raises   CheckpointError when groups, names or sizes differ
+        saved    what state_dict gave; 'shapes', and hyperparameters it does not know yet, may be missing
+        raises   CheckpointError when groups, shapes of parameters, or state differ: nothing is changed then
         source   definition
         """
         groups = saved["groups"]
         if len(groups) != len(self.param_groups):
             raise CheckpointError(f"optimizer state has {len(groups)} parameter groups, this optimizer {len(self.param_groups)}")
-        pairs: list[tuple[Tensor | Part, Tensor]] = []
-        for i, entry in enumerate(groups):
-            mine = self._state[i]
-            if set(entry["state"]) != set(mine) or len(entry["counts"]) != len(self._counts[i]):
-                raise CheckpointError(f"optimizer group {i} holds {sorted(entry['state'])} for {len(entry['counts'])} parameters; expected "
-                                      f"{sorted(mine)} for {len(self._counts[i])}")
-            for n, array in entry["state"].items():
-                if array.shape != mine[n].shape:
-                    raise CheckpointError(f"optimizer state {n} of group {i} has shape {array.shape}; expected {mine[n].shape}")
-                pairs.append((mine[n], as_tensor(array)))
-        overwrite(pairs)
+        settings = [self._fitting(i, group, entry) for i, (group, entry) in enumerate(zip(self.param_groups, groups))]
+        for group, hyper in zip(self.param_groups, settings):
+            group.update(hyper)
+        overwrite([(group.state[n], as_tensor(array)) for group, entry in zip(self.param_groups, groups)
+                   for n, array in entry["state"].items()])
         self.steps = saved["steps"]
-        for counts, group, entry in zip(self._counts, self.param_groups, groups):
-            counts[:] = entry["counts"]
-            group.update({k: tuple(v) if isinstance(v, list) else v for k, v in entry["hyper"].items()})
+        for group, entry in zip(self.param_groups, groups):
+            group.counts[:] = entry["counts"]
         changes.note()
 
+    def _fitting(self, i: int, group: ParamGroup, entry: dict[str, Any]) -> dict[str, Any]:
+        """The hyperparameters group `i` takes from a saved entry, once all of the entry is known to fit."""
+        shapes = [tuple(s) for s in entry.get("shapes", [p.shape for p in group.params])]
+        mine = [p.shape for p in group.params]
+        if shapes != mine or len(entry["counts"]) != len(mine):
+            raise CheckpointError(f"optimizer group {i}: the state is for parameters of shapes {shapes}; expected {mine}")
+        hyper = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["hyper"].items()}
+        if unknown := sorted(set(hyper) - set(group)):
+            raise CheckpointError(f"optimizer group {i}: the state sets {', '.join(unknown)}, unknown to {type(self).__name__}")
+        hyper = {k: v for k, v in hyper.items() if not isinstance(group[k], Schedule)}
+        names = self.names(ParamGroup({**group, **hyper}, self._furnish))
+        if set(names) != set(entry["state"]):
+            raise CheckpointError(f"optimizer group {i}: the state holds {sorted(entry['state'])}; expected {sorted(names)}")
+        for n, array in entry["state"].items():
+            if array.shape != (group.size,):
+                raise CheckpointError(f"optimizer group {i}: state {n} has shape {array.shape}; expected {(group.size,)}")
+        return hyper
 
-def _scalar_tensors(values: Callable[[], dict[str, float]]) -> dict[str, Tensor]:
-    """Numbers as 0-d float32 tensors: bound now, or before each run of a plan under construction."""
+
+def _scalar_tensors(values: Callable[[], dict[str, float]], dtype: DType) -> dict[str, Tensor]:
+    """Numbers as 0-d tensors: bound now, or before each run of a plan under construction."""
     if tracing.recorder is not None:
-        return tracing.recorder.scalars(values, dt.float32)
-    return {n: Tensor(scalar(v, dt.float32)) for n, v in values().items()}
+        return tracing.recorder.scalars(values, dtype)
+    return {n: Tensor(scalar(v, dtype)) for n, v in values().items()}
 
 
 def decay_groups(module: Any, weight_decay: float, **hyper: Any) -> list[dict[str, Any]]:
     """Two parameter groups: weights with decay; biases, norms and other parameters with at most one axis without.
 
+    {'params': those with 2 axes or more, 'weight_decay': weight_decay}, {'params': the others, 'weight_decay': 0}
+
     module        anything with parameters()
     weight_decay  of the first group
     hyper         more hyperparameters of both groups
-    returns       a list for an optimizer
+    returns       a list for an optimizer, without an empty group
     raises        nothing
     source        He et al. 2018, arXiv:1812.01187, section 3.1
     """
     parameters = list(module.parameters())
-    weights: Sequence[Any] = [p for p in parameters if p.ndim > 1]
-    others: Sequence[Any] = [p for p in parameters if p.ndim <= 1]
-    groups = [{"params": weights, "weight_decay": weight_decay, **hyper}, {"params": others, "weight_decay": 0.0, **hyper}]
+    groups = [{"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay, **hyper},
+              {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0, **hyper}]
     return [g for g in groups if g["params"]]

@@ -1,7 +1,8 @@
 """Learning-rate schedules: plain functions of the step, in float64, evaluated on the host.
 
 Lengths are given in steps or in epochs; epochs need `bind`, which the Task does. Warm-up rises in a straight line from
-start_factor times the base rate to the base rate; the schedule proper begins after it.
+start_factor times the base rate to the base rate; the schedule proper begins after it. Every schedule takes warmup_epochs,
+warmup_steps and start_factor, as Schedule does.
 """
 
 from __future__ import annotations
@@ -41,8 +42,13 @@ class Schedule:
     def bind(self, steps_per_epoch: int, epochs: int) -> Schedule:
         """Say how long an epoch and the whole run are.
 
-        returns  the schedule itself
-        raises   ArgumentError unless both are positive
+        total_steps = steps_per_epoch epochs
+
+        steps_per_epoch  of the optimizer
+        epochs           of the whole run
+        returns          the schedule itself
+        raises           ArgumentError unless both are positive
+        source           definition
         """
         if steps_per_epoch < 1 or epochs < 1:
             raise ArgumentError(f"bind: steps_per_epoch and epochs must be at least 1, got {steps_per_epoch} and {epochs}")
@@ -87,9 +93,12 @@ class Constant(Schedule):
 
     rate = base
 
-    base    the rate
-    raises  as Schedule
-    source  definition
+    base           the rate
+    warmup_epochs  length of warm-up in epochs; or
+    warmup_steps   in steps
+    start_factor   where warm-up starts, as a share of base
+    raises         as Schedule
+    source         definition
     """
 
 
@@ -98,10 +107,12 @@ class Step(Schedule):
 
     rate = base gamma^floor(d / size)
 
-    step_size  in epochs; or step_steps in steps
-    gamma      factor
-    raises     ArgumentError unless exactly one positive size is given
-    source     PyTorch, StepLR
+    base        rate at the end of warm-up
+    step_size   in epochs; or
+    step_steps  in steps
+    gamma       factor
+    raises      ArgumentError unless exactly one positive size is given
+    source      PyTorch, StepLR
     """
 
     def __init__(self, base: float, *, step_size: float = 0, step_steps: int = 0, gamma: float = 0.1, **warmup: float):
@@ -119,10 +130,12 @@ class MultiStep(Schedule):
 
     rate = base gamma^(number of milestones <= t)
 
-    milestones  in epochs; or milestone_steps in steps
-    gamma       factor
-    raises      ArgumentError unless exactly one list is given, increasing
-    source      PyTorch, MultiStepLR
+    base             rate at the end of warm-up
+    milestones       in epochs; or
+    milestone_steps  in steps
+    gamma            factor
+    raises           ArgumentError unless exactly one list is given, increasing
+    source           PyTorch, MultiStepLR
     """
 
     def __init__(self, base: float, *, milestones: Sequence[float] = (), milestone_steps: Sequence[int] = (), gamma: float = 0.1,
@@ -130,7 +143,8 @@ class MultiStep(Schedule):
         super().__init__(base, **warmup)  # type: ignore[arg-type]
         given = tuple(milestones) or tuple(milestone_steps)
         if bool(milestones) == bool(milestone_steps) or list(given) != sorted(set(given)):
-            raise ArgumentError(f"MultiStep: give increasing milestones (epochs) or milestone_steps, got {milestones} and {milestone_steps}")
+            raise ArgumentError(f"MultiStep: give increasing milestones (epochs) or milestone_steps, got {milestones} and "
+                                f"{milestone_steps}")
         self.milestones, self.milestone_steps, self.gamma = tuple(milestones), tuple(milestone_steps), gamma
 
     def after(self, d: int) -> float:
@@ -140,14 +154,15 @@ class MultiStep(Schedule):
 
 
 class Exponential(Schedule):
-    """The rate falls by a factor every epoch (or every step) after warm-up.
+    """The rate falls by a factor after every epoch (or every step), counted from the end of warm-up.
 
-    rate = base gamma^(d / period)
+    rate = base gamma^floor(d / period)
 
+    base      rate at the end of warm-up
     gamma     factor
-    per_step  period is one step, not one epoch
+    per_step  the period is one step, not one epoch
     raises    as Schedule
-    source    PyTorch, ExponentialLR (there in whole epochs)
+    source    PyTorch, ExponentialLR
     """
 
     def __init__(self, base: float, *, gamma: float, per_step: bool = False, **warmup: float):
@@ -181,7 +196,9 @@ class Polynomial(_Spanning):
 
     rate = end + (base - end) (1 - d / D)^power
 
-    end, power   end rate, power
+    base         rate at the end of warm-up
+    end          rate at the end of the run
+    power        1: a straight line
     total_steps  length of the run in steps; 0: from bind
     raises       as Schedule
     source       TensorFlow, PolynomialDecay
@@ -192,7 +209,7 @@ class Polynomial(_Spanning):
         self.end, self.power = end, power
 
     def after(self, d: int) -> float:
-        return self.end + (self.base - self.end) * (1 - self.share(d)) ** self.power
+        return _between(self.end, self.base, (1 - self.share(d)) ** self.power)
 
 
 class Cosine(_Spanning):
@@ -200,6 +217,7 @@ class Cosine(_Spanning):
 
     rate = end + (base - end) (1 + cos(pi d / D)) / 2
 
+    base         rate at the end of warm-up
     end          rate at the end of the run
     total_steps  length of the run in steps; 0: from bind
     raises       as Schedule
@@ -211,7 +229,7 @@ class Cosine(_Spanning):
         self.end = end
 
     def after(self, d: int) -> float:
-        return self.end + (self.base - self.end) * (1 + math.cos(math.pi * self.share(d))) / 2
+        return _half_cosine(self.base, self.end, self.share(d))
 
 
 class CosineWarmRestarts(Schedule):
@@ -219,14 +237,17 @@ class CosineWarmRestarts(Schedule):
 
     rate = end + (base - end) (1 + cos(pi u / P_i)) / 2,  P_i = period factor^i, u steps into cycle i
 
-    period        of the first cycle in epochs; or period_steps in steps
+    base          rate at the start of each cycle
+    period        of the first cycle in epochs; or
+    period_steps  in steps
     factor        growth of the period, at least 1
-    end           rate at the end of each cycle
+    end           rate that each cycle falls towards
     raises        ArgumentError unless exactly one positive period is given, and factor >= 1
     source        Loshchilov, Hutter 2016, arXiv:1608.03983
     """
 
-    def __init__(self, base: float, *, period: float = 0, period_steps: int = 0, factor: float = 1, end: float = 0.0, **warmup: float):
+    def __init__(self, base: float, *, period: float = 0, period_steps: int = 0, factor: float = 1, end: float = 0.0,
+                 **warmup: float):
         super().__init__(base, **warmup)  # type: ignore[arg-type]
         if (period > 0) == (period_steps > 0) or factor < 1:
             raise ArgumentError("CosineWarmRestarts: give period (epochs) or period_steps, positive, and factor >= 1")
@@ -241,7 +262,7 @@ class CosineWarmRestarts(Schedule):
                 break
             u -= length
             length *= self.factor
-        return self.end + (self.base - self.end) * (1 + math.cos(math.pi * u / length)) / 2
+        return _half_cosine(self.base, self.end, u / length)
 
 
 class WSD(_Spanning):
@@ -249,8 +270,10 @@ class WSD(_Spanning):
 
     rate = base while d < s D, else base + (end - base) (d - s D) / (D - s D)
 
+    base         rate at the end of warm-up
     decay_start  s: share of the span after warm-up that is stable
     end          rate at the end of the run
+    total_steps  length of the run in steps; 0: from bind
     raises       ArgumentError unless 0 <= decay_start <= 1
     source       Hu et al. 2024, arXiv:2404.06395
     """
@@ -265,7 +288,7 @@ class WSD(_Spanning):
         share = self.share(d)
         if share < self.decay_start or self.decay_start == 1:
             return self.base
-        return self.base + (self.end - self.base) * (share - self.decay_start) / (1 - self.decay_start)
+        return _between(self.base, self.end, (share - self.decay_start) / (1 - self.decay_start))
 
 
 class OneCycle(_Spanning):
@@ -273,11 +296,13 @@ class OneCycle(_Spanning):
 
     rate = a + (b - a) (1 - cos(pi u)) / 2 within each phase, u from 0 to 1
 
-    base             the highest rate
-    pct_start        share of the run that rises
-    div, final_div   as above
-    raises           ArgumentError unless 0 < pct_start < 1; warm-up cannot be given: the rise is one
-    source           Smith, Topin 2017, arXiv:1708.07120; PyTorch, OneCycleLR (two phases)
+    base         the highest rate
+    pct_start    share of the run that rises
+    div          base over the first rate
+    final_div    the first rate over the last, which belongs to the last step
+    total_steps  length of the run in steps; 0: from bind
+    raises       ArgumentError unless 0 < pct_start < 1; warm-up cannot be given: the rise is one
+    source       Smith, Topin 2017, arXiv:1708.07120; PyTorch, OneCycleLR (two phases)
     """
 
     def __init__(self, base: float, *, pct_start: float = 0.3, div: float = 25.0, final_div: float = 1e4, total_steps: int = 0):
@@ -291,5 +316,16 @@ class OneCycle(_Spanning):
         peak = self.pct_start * self.total() - 1
         low, end = self.base / self.div, self.base / self.div / self.final_div
         d = min(d, last)
-        a, b, u = (low, self.base, d / peak if peak > 0 else 1.0) if d <= peak else (self.base, end, (d - peak) / (last - peak))
-        return a + (b - a) * (1 - math.cos(math.pi * u)) / 2
+        if d <= peak:
+            return _half_cosine(low, self.base, d / peak if peak > 0 else 1.0)
+        return _half_cosine(self.base, end, (d - peak) / (last - peak))
+
+
+def _between(a: float, b: float, u: float) -> float:
+    """From a at u = 0 to b at u = 1 in a straight line, exact at both."""
+    return a * (1 - u) + b * u
+
+
+def _half_cosine(a: float, b: float, u: float) -> float:
+    """From a at u = 0 to b at u = 1 along half a cosine, exact at both."""
+    return _between(a, b, (1 - math.cos(math.pi * u)) / 2)

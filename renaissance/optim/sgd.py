@@ -9,7 +9,8 @@ from renaissance.errors import ArgumentError
 from renaissance.ops.elementwise import equal, lit, logical_or, negative, sqrt, where
 from renaissance.ops.movement import broadcast_to
 from renaissance.ops.reduce import sum
-from renaissance.optim.optimizer import Optimizer, ParamGroup
+from renaissance.optim.group import ParamGroup
+from renaissance.optim.optimizer import Optimizer
 from renaissance.optim.schedule import Schedule
 
 
@@ -26,10 +27,16 @@ class SGD(Optimizer):
     g = g + weight_decay p;   b = momentum b + (1 - dampening) g  (first step: b = g)
     p = p - lr b,   nesterov: p = p - lr (g + momentum b)
 
-    params       parameters or groups
-    lr           rate or Schedule
-    raises       ArgumentError for negative values, or nesterov without momentum or with dampening
-    source       Sutskever et al. 2013; PyTorch, SGD
+    params        parameters or groups
+    lr            rate or Schedule
+    momentum      how much of the last direction is kept
+    dampening     how much of the gradient is left out of the direction
+    weight_decay  share of p added to its gradient
+    nesterov      look ahead along the direction
+    maximize      go up instead of down
+    keep_grads    keep gradients readable after step()
+    raises        ArgumentError for negative values, or nesterov without momentum or with dampening
+    source        Sutskever et al. 2013; PyTorch, SGD
     """
 
     state_names = ("momentum_buffer",)
@@ -70,6 +77,11 @@ class LARS(Optimizer):
 
     params             parameters or groups; `decay_groups` keeps biases and norms free of decay
     lr                 rate or Schedule
+    momentum           how much of the last direction is kept
+    weight_decay       share of p added to its gradient
+    trust_coefficient  size of a step in relation to the norm of p
+    eps                same unit as the gradient
+    keep_grads         keep gradients readable after step()
     raises             ArgumentError for negative values
     source             You, Gitman, Ginsburg 2017, arXiv:1708.03888
     """
@@ -77,8 +89,8 @@ class LARS(Optimizer):
     state_names = ("momentum_buffer",)
     per_parameter = True
 
-    def __init__(self, params: Iterable[Any], lr: float | Schedule, momentum: float = 0.9, weight_decay: float = 0.0,
-                 trust_coefficient: float = 1e-3, eps: float = 1e-8, *, keep_grads: bool = False):
+    def __init__(self, params: Iterable[Any], lr: float | Schedule, momentum: float = 0.9, weight_decay: float = 0.0, *,
+                 trust_coefficient: float = 1e-3, eps: float = 1e-8, keep_grads: bool = False):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay,
                                   "trust_coefficient": trust_coefficient, "eps": eps}, keep_grads=keep_grads)
 
