@@ -385,6 +385,23 @@ def chosen(candidates: Sequence[Node], linear: Linear) -> list[Node]:
     return [n for n in candidates if n in linear.reads or n.depth > _SWEEP_DEPTH]
 
 
+def kept_promises(promises: Sequence[Node]) -> list[Node]:
+    """Compute pending tensors. One whose own check fails is left out: whoever reads it is told, nobody else."""
+    try:
+        engine.compute(promises)
+        return list(promises)
+    except CHECK_ERRORS:
+        return [n for n in promises if _can_be_computed(n)]
+
+
+def _can_be_computed(promise: Node) -> bool:
+    try:
+        engine.compute([promise])
+    except CHECK_ERRORS:
+        return False
+    return True
+
+
 def _complete(root: Node) -> bool:
     """Whether everything a node depends on has data: not what leaked from a trace, nor what reads overwritten bytes."""
     return all(n.data is not STALE and (n.data is not None or n.op is not LEAF)

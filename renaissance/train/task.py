@@ -282,7 +282,7 @@ class Task:
         tensors["totals"] = {"loss_sum": self._totals.loss_sum.numpy(), "samples": self._totals.samples.numpy()}
         state = {"version": 1, "epoch": self._epoch, "position": self._position, "seed": self.seed, "batch_size": self.batch_size,
                  "precision": self.precision, "generator": [random.default.seed, random.default.ticket], "steps": optimizer["steps"],
-                 "groups": [{"counts": g["counts"], "hyper": g["hyper"]} for g in optimizer["groups"]],
+                 "groups": [{k: v for k, v in g.items() if k != "state"} for g in optimizer["groups"]],
                  "history": [dataclasses.asdict(r) for r in self.result.history]}
         name = f"{self._epoch:05d}-{self._position:09d}"
         self.result.checkpoint = checkpoint.save(place, name, tensors, state)
