@@ -346,7 +346,8 @@ class _FunctionPrinter:
         text, lanes = type_name(carrier), type.lanes
         mask = self.typed(s.args[2]) if len(s.args) == 3 else self.all_lanes(type)
         addresses = self.addresses(s.args[0], s.args[1], type.kind)
-        call = self.intrinsic(f"llvm.masked.gather.{_suffix(carrier)}.v{lanes}p0", text, f"<{lanes} x ptr>, <{lanes} x i1>, {text}")
+        call = self.intrinsic(f"llvm.masked.gather.{_suffix(carrier)}.v{lanes}p0", text,
+                              f"<{lanes} x ptr>, <{lanes} x i1>, {text}")
         self.arrived(s, f"{call}({addresses}, {mask}, {text} zeroinitializer)")
 
     def op_scatter(self, s: Statement) -> None:

@@ -1,6 +1,6 @@
 """Runs a loop program in Python on real memory: slowly, one operation at a time, and so states what each operation means.
 
-A value of n lanes is a NumPy array of n numbers (a scalar too: n == 1); a pointer is an integer address. Nothing guards the memory:
+A value of n lanes is a NumPy array of n numbers (a scalar too: n == 1); a pointer is an integer address. Nothing guards memory:
 a program that reads outside its buffers does so here as well.
 """
 
@@ -168,8 +168,13 @@ def _as_unsigned(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarra
     return lambda s, x, y: function(_unsigned(x), _unsigned(y)).view(x.dtype)
 
 
-def _fma(s: Statement | None, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """One rounding: f32 through doubles rounded to odd, f64 through exact fractions."""
+def multiply_add(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """a * b + c in one rounding.
+
+    a, b, c  one shape (N,), float32 or float64; f32 goes through doubles rounded to odd, f64 through exact fractions
+    returns  (N,), their dtype
+    source   Boldo, Melquiond 2008, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd"
+    """
     if a.dtype == np.float64:
         return np.array([_fma_exact(float(x), float(y), float(z)) for x, y, z in zip(a, b, c)])
     product, addend = a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)  # the product is exact
@@ -198,8 +203,8 @@ def _flushed(x: np.ndarray) -> np.ndarray:
 
 def _dot_bf16(s: Statement, acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     a, b = _flushed(a.astype(np.float32)), _flushed(b.astype(np.float32))
-    first = _flushed(_fma(None, a[1::2], b[1::2], _flushed(acc)))
-    return _flushed(_fma(None, a[0::2], b[0::2], first))
+    first = _flushed(multiply_add(a[1::2], b[1::2], _flushed(acc)))
+    return _flushed(multiply_add(a[0::2], b[0::2], first))
 
 
 # ---- comparison and conversion ----------------------------------------------------------------------------------------
@@ -262,7 +267,7 @@ _MEANINGS: dict[str, Callable[..., np.ndarray | None]] = {
     "shl": _shift(np.left_shift, True), "lshr": _shift(np.right_shift, True), "ashr": _shift(np.right_shift, False),
     "neg": _plain(np.negative), "abs": _plain(np.abs), "sqrt": _plain(np.sqrt),
     "floor": _plain(np.floor), "ceil": _plain(np.ceil), "trunc": _plain(np.trunc), "round": _plain(np.rint),
-    "fma": _fma, "dot_bf16": _dot_bf16,
+    "fma": lambda s, a, b, c: multiply_add(a, b, c), "dot_bf16": _dot_bf16,
     "cmp": _cmp, "select": lambda s, mask, x, y: np.where(mask, x, y),
     "convert": _convert, "zext": lambda s, x: _unsigned(x).astype(f"u{_dtype(s).itemsize}").view(_dtype(s)),
     "utof": lambda s, x: _unsigned(x).astype(_dtype(s)),

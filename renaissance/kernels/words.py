@@ -11,6 +11,7 @@ from renaissance.errors import KernelError
 from renaissance.ir.dtype import DType, bool_
 from renaissance.kernels import vector_math
 from renaissance.kernels.loops import Builder, Value
+from renaissance.kernels.power import pow as power_of_floats
 from renaissance.kernels.remainder import floordiv_float, floordiv_int, mod_float, mod_int
 
 # Words that never leave the values of a 16-bit float.
@@ -122,6 +123,7 @@ _FLOAT: dict[str, _Code] = {
     **{w: _plain(w) for w in ("neg", "abs", "floor", "ceil", "trunc", "round", "sqrt", "add", "sub", "mul", "div", "fma")},
     **{w: _math(w) for w in ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "atan")},
     **{w: _compare(w) for w in ("lt", "le", "eq", "ne")},
+    "pow": lambda b, dtype, x, y: power_of_floats(b, x, y),
     "sign": _sign_float, "maximum": _bound(True), "minimum": _bound(False), "where": _where,
     "floordiv": lambda b, dtype, x, y: floordiv_float(b, x, y), "mod": lambda b, dtype, x, y: mod_float(b, x, y)}
 _INT: dict[str, _Code] = {

@@ -1,4 +1,4 @@
-"""Every operation of the loop IR: the interpreter, which defines it, against machine code, bit by bit, on each instruction set."""
+"""Every operation of the loop IR: the interpreter, which defines it, against machine code, bit by bit, on each Target."""
 
 from __future__ import annotations
 
