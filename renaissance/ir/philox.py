@@ -39,8 +39,8 @@ def philox_uint32(seed: int, ticket: int, index: np.ndarray) -> np.ndarray:
     seed, ticket  ints, taken modulo 2^64
     index         any shape, int64 or uint64, >= 0
     returns       the shape of index, uint32
-    source        the layout is our own: 64 consecutive words are the 4 words of 16 consecutive blocks, so that a vector of 16 blocks
-                  makes 4 whole vectors of words
+    source        the layout is our own: 64 consecutive words are the 4 words of 16 consecutive blocks, so that a vector of 16
+                  blocks makes 4 whole vectors of words
     """
     index = np.asarray(index).astype(np.uint64)
     block = (index >> np.uint64(6) << np.uint64(4)) | (index & np.uint64(15))

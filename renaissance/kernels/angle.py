@@ -1,7 +1,7 @@
 """Reduction of an angle to the nearest multiple of pi/2, to working accuracy for every finite argument.
 
-Up to `direct_limit` by Cody and Waite's method: the multiple is subtracted in three parts, each by one fma. Beyond it by Payne and
-Hanek's (1983): only the bits of 2/pi that matter for the argument's exponent are multiplied, in integers, so huge arguments are as
+Up to `direct_limit` by Cody and Waite's method: the multiple is subtracted in three parts, each by one fma. Beyond it by Payne
+and Hanek's: only the bits of 2/pi that matter for the argument's exponent are multiplied, in integers, so huge arguments are as
 exact as small ones.
 """
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 
+from renaissance.kernels.exponent import integer_to_float
 from renaissance.kernels.float_format import FORMATS, bits
-from renaissance.kernels.loops import F64, Builder, Value, vec
+from renaissance.kernels.loops import Builder, Value, vec
 
 # The first 1248 bits of 2/pi after the binary point.
 _TWO_OVER_PI_BITS = 1248
@@ -24,7 +25,7 @@ _HALF_PI_62 = math.ldexp(1.5707963267948966, -62), math.ldexp(6.123233995736766e
 
 
 def reduce_near(b: Builder, x: Value) -> tuple[Value, Value]:
-    """x = q pi/2 + r with |r| <= pi/4 (and a rounding), for 0 <= x <= direct_limit; NaN and larger x give any r and q but NaN -> NaN.
+    """x = q pi/2 + r with |r| <= pi/4 (and a rounding), for 0 <= x <= direct_limit; larger x give any r and q, NaN gives NaN.
 
     x        f32 or f64
     returns  r of the type of x, to 1 ulp, and an integer of equal width whose lowest two bits are those of q
@@ -56,24 +57,23 @@ def reduce_far(b: Builder, x: Value) -> tuple[Value, Value]:
     position = b.sub(b.lshr(raw, f.mantissa), least_exponent)
     # A significand of weight 2**w meets the bits of 2/pi from number w - 1 on: those before it make whole multiples of 4.
     first_bit = least_exponent - f.bias - f.mantissa - 1
-    window = _window(b, position, limbs, first_bit, (f.bias + 1).bit_length() + 1)
+    window = _window(b, position, limbs, first_bit, (f.bias + 1).bit_length() - 6)
     product = _product_tail(b, window, significand)
     top = product[-1]
     q = b.lshr(b.add(top, 1 << 29), 30)
     signed = b.sub(top, b.shl(q, 30))
-    parts = [_small_to_f64(b, v) for v in (signed, *reversed(product[:-1]))]
+    parts = [integer_to_float(b, v) for v in (signed, *reversed(product[:-1]))]
     r = b.convert(_scaled_sum(b, parts), x.type)
     return b.add(r, b.sub(x, x)), b.convert(q, x.type.with_kind(f.word))  # x - x is NaN for an infinite x
 
 
-def _window(b: Builder, position: Value, limbs: int, first_bit: int, exponent_bits: int) -> list[Value]:
+def _window(b: Builder, position: Value, limbs: int, first_bit: int, reach: int) -> list[Value]:
     """`limbs` words of 32 bits of 2/pi from bit first_bit + position on (bit 1 weighs 1/2), the most significant first.
 
-    The word number is applied bit by bit, as in a barrel shifter: no table in memory, no gather.
+    The word number, of `reach` bits, is applied bit by bit, as in a barrel shifter: no table in memory, no gather.
     """
-    reach = exponent_bits - 6  # word numbers have so many bits
     count = (1 << reach) + limbs
-    table = (_TWO_OVER_PI << max(0, 32 * count - _TWO_OVER_PI_BITS)) >> max(0, _TWO_OVER_PI_BITS - (32 * count + first_bit - 1))
+    table = _TWO_OVER_PI >> (_TWO_OVER_PI_BITS - (32 * count + first_bit - 1))
     words = [b.const(position.type, (table >> (32 * (count - 1 - i))) & _LIMB) for i in range(count)]
     for stage in reversed(range(reach)):
         step = 1 << stage
@@ -84,7 +84,7 @@ def _window(b: Builder, position: Value, limbs: int, first_bit: int, exponent_bi
 
 
 def _product_tail(b: Builder, window: list[Value], significand: list[Value]) -> list[Value]:
-    """The product modulo the window's length, in limbs, the least significant first; the lowest limbs, mere rounding, left out."""
+    """The product modulo the window's length, in limbs, the least significant first; the lowest, mere rounding, are left out."""
     limbs = len(window)
     columns: list[list[Value]] = [[] for _ in range(limbs + 1)]
     for i, w in enumerate(reversed(window)):
@@ -102,13 +102,6 @@ def _product_tail(b: Builder, window: list[Value], significand: list[Value]) -> 
         result.append(b.and_(total, _LIMB))
         carry = b.lshr(total, 32)
     return result[len(significand):]
-
-
-def _small_to_f64(b: Builder, x: Value) -> Value:
-    """An integer of less than 2**51 in 64-bit lanes as float64: without the conversion that AVX2 lacks."""
-    offset = FORMATS["f64"].integer_offset
-    shifted = b.add(x, b.bitcast(b.const(F64.with_lanes(x.type.lanes), offset), x.type))
-    return b.sub(b.bitcast(shifted, x.type.with_kind("f64")), offset)
 
 
 def _scaled_sum(b: Builder, parts: list[Value]) -> Value:

@@ -1,7 +1,7 @@
 """What the elementary functions must know about float32 and float64: layout of the bits, limits, and polynomial coefficients.
 
-The coefficients minimise the largest relative error of the function they stand for (Remez exchange in 100-digit arithmetic; the first
-ones are rounded to the format before the rest is fitted). Lowest power first; each comment gives the polynomial's own largest error.
+The coefficients minimise the largest relative error of the function they stand for (Remez exchange in 60-digit arithmetic; the
+first ones are rounded to the format before the rest is fitted). Lowest power first; comments give the polynomials' own errors.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ class FloatFormat:
 
     kind, word      its number kind and the integer kind of equal width
     mantissa, bias  stored bits of the significand; what is added to a power of two in the exponent field
+    root_half       the bits of sqrt(1/2)
     ln2, half_pi    ln 2 and pi/2 as sums of format numbers, the largest first, each rounded towards zero
     half_pi_factors two numbers whose exact product is pi/2 to twice the precision
     *_low, *_high   arguments beyond which the function has reached its limit
@@ -28,6 +29,7 @@ class FloatFormat:
     word: str
     mantissa: int
     bias: int
+    root_half: int
     log2e: float
     ln2: tuple[float, float]
     half_pi: tuple[float, float, float]
@@ -79,7 +81,7 @@ class FloatFormat:
 
 
 _F32 = FloatFormat(
-    kind="f32", word="i32", mantissa=23, bias=127,
+    kind="f32", word="i32", mantissa=23, bias=127, root_half=0x3F3504F3,
     log2e=1.4426950408889634,
     ln2=(0.6931471228599548, 5.769998878690785e-08),
     half_pi=(1.570796251296997, 7.549789415861596e-08, 5.390302529957765e-15),
@@ -100,7 +102,7 @@ _F32 = FloatFormat(
               1.3943284e-05),  # 2**-28.0
 )
 _F64 = FloatFormat(
-    kind="f64", word="i64", mantissa=52, bias=1023,
+    kind="f64", word="i64", mantissa=52, bias=1023, root_half=0x3FE6A09E667F3BCD,
     log2e=1.4426950408889634,
     ln2=(0.6931471805599453, 2.3190468138462996e-17),
     half_pi=(1.5707963267948966, 6.123233995736765e-17, 1.0828566739219139e-32),
@@ -111,9 +113,9 @@ _F64 = FloatFormat(
     exp=(0.5000000000000011, 0.16666666666666435, 0.04166666666652548, 0.008333333333471504, 0.0013888888945044458,
          0.000198412695720463, 2.4801491459741974e-05, 2.755751493627085e-06, 2.7630888368585077e-07,
          2.5026549712750698e-08),  # 2**-57.9
-    expm1=(0.5000000000000006, 0.16666666666666588, 0.041666666666576466, 0.008333333333389746, 0.0013888888931667676,
-           0.00019841269718674426, 2.4801505142142063e-05, 2.755740772219194e-06, 2.762609303157754e-07,
-           2.5053763726300816e-08),  # 2**-54.7
+    expm1=(0.5, 0.16666666666666677, 0.041666666666666685, 0.00833333333332179, 0.001388888888889139, 0.0001984126988533965,
+           2.4801587284293423e-05, 2.755724517086022e-06, 2.7557324898197546e-07, 2.5108675922404578e-08,
+           2.0895307379828948e-09),  # 2**-61.2
     log=(0.3333333333333314, -0.24999999999987968, 0.20000000000066995, -0.16666666669827898, 0.14285714280044812,
          -0.12499999691242768, 0.11111111150308456, -0.10000015216927942, 0.0909092384215438, -0.08332913204235746,
          0.07691531404964172, -0.07149445943779785, 0.06684574173038087, -0.06196605536491242, 0.05668433169876299,
@@ -126,7 +128,7 @@ _F64 = FloatFormat(
           0.003591720345369875, -0.0014521367768936982, 0.0005695668045200164, -0.00017460390420082054),  # 2**-59.1
     atan=(-0.3333333333333307, 0.19999999999951748, -0.14285714282582662, 0.11111111007020087, -0.09090906999540213,
           0.07692279766278592, -0.06666403231709764, 0.05880521703070012, -0.05253486553780791, 0.047221987003039645,
-          -0.04218819003085311, 0.03663388520539139, -0.02989009114243791, 0.021966709184283843, -0.013882350624969337,
+          -0.04218819003085311, 0.03663388520520139, -0.02989009114243791, 0.021966709184283843, -0.013882350624969337,
           0.007182839373748604, -0.0028774973568340624, 0.0008285670504852296, -0.00015153567630393303,
           1.3159658348558658e-05),  # 2**-57.1
     erf=(0.12837916709551256, -0.3761263890318339, 0.11283791670940665, -0.026866170642874925, 0.0052239776071340924,
@@ -138,13 +140,27 @@ _F64 = FloatFormat(
               -3.227146880103877e-08, 3.492124579431844e-09, -2.5743537208797447e-10, 1.1774351999138133e-11,
               -2.5376133834605384e-13),  # 2**-56.0
 )
+_LONG = 10  # coefficients
 FORMATS = {"f32": _F32, "f64": _F64}
 
 
-def horner(b: Builder, x: Value, coefficients: tuple[float, ...]) -> Value:
-    """c0 + x (c1 + x (c2 + ...)), each step one fma."""
-    result = b.const(x.type, coefficients[-1])
-    for c in coefficients[-2::-1]:
+def polynomial(b: Builder, x: Value, coefficients: tuple[float, ...]) -> Value:
+    """c0 + c1 x + c2 x**2 + ... by Horner's rule, each step one fma.
+
+    A long one takes steps of x**2 over pairs (c x + c'): half the chain, which a processor's schedulers can overlap with the next
+    vector's. The first two terms, which decide the rounding error, are single steps.
+    """
+    split = len(coefficients) - 1 if len(coefficients) < _LONG else 2 + len(coefficients) % 2
+    tail = coefficients[split:]
+    if len(tail) == 1:
+        result = b.const(x.type, tail[0])
+    else:
+        square = b.mul(x, x)
+        pairs = [b.fma(x, high, low) for low, high in zip(tail[::2], tail[1::2])]
+        result = pairs[-1]
+        for pair in reversed(pairs[:-1]):
+            result = b.fma(result, square, pair)
+    for c in reversed(coefficients[:split]):
         result = b.fma(result, x, c)
     return result
 

@@ -11,8 +11,8 @@ _LOW = 0xFFFFFFFF
 def philox(b: Builder, seed: Value, ticket: Value, index: Value) -> Value:
     """The random words of draw `ticket` at logical positions; the bits of uint32 in i32 lanes.
 
-    All four words of a block are computed and one is selected. Where 16 lanes start at a multiple of 16 the selection is a constant,
-    and where code for 64 consecutive positions stands together the four vectors share one block: LLVM finds both by itself.
+    All four words of a block are computed and one is selected. Where 16 lanes start at a multiple of 16 the selection is a
+    constant, and where code for 64 consecutive positions stands together four vectors share one block: LLVM finds both by itself.
 
     seed, ticket  i64 scalars
     index         i64, any lanes, >= 0

@@ -1,90 +1,147 @@
-"""doc"""
+"""Elementary functions in vectors, from the plain operations of the loop IR: no intrinsics, no tables, no gathers.
+
+Each is a pure function of its argument's bits: the same for any vector width, any Target with fma, and scalars. NaN gives NaN
+(which one is left open); infinities, signed zeros and subnormals are exact where the function is. `pow` lives in `power`.
+
+Largest error found, in ulp of the result (a correctly rounded one has 0.5), and float32 throughput on one Zen 5 core, elements a
+nanosecond with 512-bit vectors from the L2 cache, against NumPy 2.4 and PyTorch 2.13 on one thread:
+
+    function  float32  float64 |  ours   NumPy  PyTorch | method
+    exp          0.86     0.88 |   8.2     3.0      1.7 | x = n ln 2 + r, polynomial in r
+    expm1        1.53     1.75 |   8.3     4.0      1.4 | the same, 2**n (e**r - 1) + (2**n - 1)
+    log          0.91     1.30 |   6.0     4.3      1.3 | x = 2**k (1 + m), polynomial in m
+    log1p        1.44     1.75 |   5.7     4.3      2.1 | the same, m taken from x without rounding
+    sin, cos     1.53     1.50 |   7.0     2.6      0.9 | x = q pi/2 + r, polynomials in r; exact reduction of huge x
+    tanh         1.50     1.50 |   5.5     6.4      0.5 | e / (e + 2), e = expm1(2 |x|); polynomial for |x| < 0.4
+    erf          1.68     1.80 |   6.5             1.0 | polynomial; from 1.05 on 1 - p**8, p a polynomial
+    atan         1.25     1.55 |   6.9     4.9      0.5 | polynomial in x or 1/x
+    pow          0.66     1.05 |   1.2     2.6      0.6 | float32: 2**(y log2 x) in float64; float64: log x as a sum of two
+"""
 
 from __future__ import annotations
 
 import math
 
 from renaissance.kernels.angle import reduce_far, reduce_near
-from renaissance.kernels.float_format import FORMATS, FloatFormat, at_least, at_most, bits, horner, with_sign
+from renaissance.kernels.exponent import integer_to_float, power_of_two, reduce_exponent, scale, split_binade
+from renaissance.kernels.float_format import FORMATS, at_least, at_most, bits, polynomial, with_sign
 from renaissance.kernels.lanes import any_lane
 from renaissance.kernels.loops import I64, Builder, Module, Type, Value
+from renaissance.kernels.power import pow as pow
 
-_TANH_BREAK = 0.4  # below it the quotient of two rounded numbers would lose more than 2 ulp
+_TANH_BREAK = 0.4  # below it the quotient of two rounded numbers would be off by more than 2 ulp
 
 
 def exp(b: Builder, x: Value) -> Value:
-    """e**x"""
+    """e**x.
+
+    e**x = 2**n e**r,  x = n ln 2 + r,  |r| <= ln(2) / 2
+
+    x, returns  f32 or f64, any lanes; overflow gives inf, and results may be subnormal
+    source      definition
+    """
     f = FORMATS[x.type.kind]
-    x = at_most(b, at_least(b, x, f.exp_low), f.exp_high)
-    n, r = _split_exponent(b, x, f, 2 * f.bias)
-    p = horner(b, r, (1.0, 1.0, *f.exp))
-    # 2**n may lie outside the exponents of the format: it is applied as 2**floor(n/2) and the rest.
-    half = b.lshr(n, 1)
-    first = b.bitcast(b.shl(half, f.mantissa), x.type)
-    second = b.bitcast(b.shl(b.sub(n, half), f.mantissa), x.type)
-    return b.mul(b.mul(p, first), second)
+    n, r = reduce_exponent(b, at_most(b, at_least(b, x, f.exp_low), f.exp_high), 2 * f.bias)
+    return scale(b, polynomial(b, r, (1.0, 1.0, *f.exp)), n)
 
 
 def expm1(b: Builder, x: Value) -> Value:
-    """e**x - 1"""
+    """e**x - 1, without cancellation for small x.
+
+    e**x - 1 = 2**n (e**r - 1) + (2**n - 1),  x = n ln 2 + r
+
+    x, returns  f32 or f64, any lanes
+    source      definition
+    """
     f = FORMATS[x.type.kind]
-    clamped = at_most(b, at_least(b, x, f.expm1_low), f.exp_high)
-    n, r = _split_exponent(b, clamped, f, f.bias - 1)
-    half_scale = b.bitcast(b.shl(n, f.mantissa), x.type)  # 2**(n-1): 2**n may overflow where the result does not
-    half = b.fma(_expm1_reduced(b, r, f), half_scale, b.sub(half_scale, 0.5))
+    n, r = reduce_exponent(b, at_most(b, at_least(b, x, f.expm1_low), f.exp_high), f.bias - 1)
+    power = power_of_two(b, n, x)  # half of what it should be, since 2**n may overflow where the result does not
+    half = b.fma(_expm1_reduced(b, r), power, b.sub(power, 0.5))
     tiny = b.cmp("lt", b.abs(x), 2.0 ** -(f.mantissa + 2))  # here e**x - 1 rounds to x, also for -0.0 and subnormal x
     return b.select(tiny, x, b.add(half, half))
 
 
 def tanh(b: Builder, x: Value) -> Value:
+    """The hyperbolic tangent.
+
+    tanh x = e / (e + 2),  e = exp(2 x) - 1
+
+    x, returns  f32 or f64, any lanes
+    source      definition
+    """
     f = FORMATS[x.type.kind]
     a = at_most(b, b.abs(x), f.tanh_high)
-    n, r = _split_exponent(b, b.add(a, a), f, f.bias)
-    scale = b.bitcast(b.shl(n, f.mantissa), x.type)
-    e = b.fma(_expm1_reduced(b, r, f), scale, b.sub(scale, 1.0))
+    n, r = reduce_exponent(b, b.add(a, a), f.bias)
+    power = power_of_two(b, n, x)
+    e = b.fma(_expm1_reduced(b, r), power, b.sub(power, 1.0))
     y = b.div(e, b.add(e, 2.0))
     near = b.cmp("lt", a, _TANH_BREAK)
     return with_sign(b, b.select(near, _odd(b, a, f.tanh), y), x)
 
 
 def log(b: Builder, x: Value) -> Value:
-    f = FORMATS[x.type.kind]
-    raw = b.select(b.cmp("lt", x, f.least_normal),
-                   b.sub(bits(b, b.mul(x, 2.0**f.mantissa)), f.mantissa << f.mantissa), bits(b, x))
-    offset = b.sub(raw, _root_half(f))
-    k = b.ashr(offset, f.mantissa)
-    m = b.bitcast(b.add(b.and_(offset, f.mantissa_mask), _root_half(f)), x.type)
-    y = _log_sum(b, k, b.sub(m, 1.0), f)
-    y = b.select(b.cmp("lt", x, math.inf), y, x)
+    """The natural logarithm; -inf at 0, NaN below.
+
+    log x = k ln 2 + log(1 + m),  x = 2**k (1 + m)
+
+    x, returns  f32 or f64, any lanes
+    source      definition
+    """
+    k, m = split_binade(b, x)
+    y = b.select(b.cmp("lt", x, math.inf), _log_sum(b, k, m), x)
     return b.select(b.cmp("le", x, 0.0), _pole(b, x, 0.0), y)
 
 
 def log1p(b: Builder, x: Value) -> Value:
+    """log(1 + x), without cancellation for small x; -inf at -1, NaN below.
+
+    log(1 + x) = k ln 2 + log(1 + m),  1 + x = 2**k (1 + m)
+
+    x, returns  f32 or f64, any lanes
+    source      definition
+    """
     f = FORMATS[x.type.kind]
-    exponent = b.and_(b.sub(bits(b, b.add(x, 1.0)), _root_half(f)), ~f.mantissa_mask)
-    # (1 + x) 2**-k - 1 = x 2**-k + (2**-k - 1), exact but for huge x; 4 * 2**-k, as 2**-k alone may be subnormal
+    exponent = b.and_(b.sub(bits(b, b.add(x, 1.0)), f.root_half), ~f.mantissa_mask)
+    # 1 + m = (1 + x) 2**-k, so m = x 2**-k + (2**-k - 1), exactly but for huge x; by way of 4 * 2**-k, as 2**-k may be subnormal
     scaled = b.bitcast(b.sub(bits(b, x), exponent), x.type)
-    scale = b.bitcast(b.sub(f.one + (2 << f.mantissa), exponent), x.type)
-    m = b.add(scaled, b.fma(scale, 0.25, -1.0))
-    y = _log_sum(b, b.ashr(exponent, f.mantissa), m, f)
+    four = b.bitcast(b.sub(f.one + (2 << f.mantissa), exponent), x.type)
+    m = b.add(scaled, b.fma(four, 0.25, -1.0))
+    y = _log_sum(b, b.ashr(exponent, f.mantissa), m)
     a = b.abs(x)
-    y = b.select(b.cmp("lt", a, b.add(a, a)), y, x)  # false for 0, inf and NaN
+    y = b.select(b.cmp("lt", a, b.add(a, a)), y, x)  # not so for 0, inf and NaN: there the result is x
     return b.select(b.cmp("le", x, -1.0), _pole(b, x, -1.0), y)
 
 
 def sin(b: Builder, x: Value) -> Value:
+    """The sine of x radians, for every finite x; NaN at infinity.
+
+    x, returns  f32 or f64, any lanes
+    source      reduction: see `angle`
+    """
     return _circular(b, x, 0)
 
 
 def cos(b: Builder, x: Value) -> Value:
+    """The cosine of x radians, for every finite x; NaN at infinity.
+
+    x, returns  f32 or f64, any lanes
+    source      reduction: see `angle`
+    """
     return _circular(b, x, 1)
 
 
 def erf(b: Builder, x: Value) -> Value:
+    """The error function.
+
+    erf x = x + x p(x**2) near 0, else 1 - q(x)**8, q approximating erfc(x)**(1/8): so its tail needs neither exp nor division
+
+    x, returns  f32 or f64, any lanes
+    source      definition; the power after Abramowitz, Stegun 1964, 7.1.27, "Handbook of mathematical functions"
+    """
     f = FORMATS[x.type.kind]
     a = at_most(b, b.abs(x), f.erf_high)
-    near = b.fma(a, horner(b, b.mul(a, a), f.erf), a)
-    root = horner(b, a, f.erf_tail)
+    near = b.fma(a, polynomial(b, b.mul(a, a), f.erf), a)
+    root = polynomial(b, a, f.erf_tail)
     root = b.mul(root, root)
     root = b.mul(root, root)
     tail = b.fma(b.neg(root), root, 1.0)
@@ -92,6 +149,13 @@ def erf(b: Builder, x: Value) -> Value:
 
 
 def atan(b: Builder, x: Value) -> Value:
+    """The arc tangent in radians.
+
+    atan x = pi/2 - atan(1 / x) for x > 1
+
+    x, returns  f32 or f64, any lanes
+    source      definition
+    """
     f = FORMATS[x.type.kind]
     a = b.abs(x)
     far = b.cmp("gt", a, 1.0)
@@ -102,41 +166,21 @@ def atan(b: Builder, x: Value) -> Value:
     return with_sign(b, y, x)
 
 
-def _split_exponent(b: Builder, x: Value, f: FloatFormat, bias: int) -> tuple[Value, Value]:
-    offset = f.integer_offset + bias
-    shifted = b.fma(x, f.log2e, offset)
-    n = b.sub(shifted, offset)
-    r = b.fma(n, -f.ln2[1], b.fma(n, -f.ln2[0], x))
-    return bits(b, shifted), r
+def _expm1_reduced(b: Builder, r: Value) -> Value:
+    """e**r - 1 for |r| <= ln(2) / 2."""
+    return b.fma(b.mul(r, r), polynomial(b, r, FORMATS[r.type.kind].expm1), r)
 
 
-def _expm1_reduced(b: Builder, r: Value, f: FloatFormat) -> Value:
-    return b.fma(b.mul(r, r), horner(b, r, f.expm1), r)
+def _log_sum(b: Builder, k: Value, m: Value) -> Value:
+    """k ln 2 + log(1 + m)."""
+    y = b.fma(b.mul(m, m), b.fma(m, polynomial(b, m, FORMATS[m.type.kind].log), -0.5), m)
+    return b.fma(integer_to_float(b, k), math.log(2.0), y)
 
 
 def _odd(b: Builder, x: Value, coefficients: tuple[float, ...]) -> Value:
-    """x + x**3 (c0 + c1 x**2 + ...)"""
+    """x + x**3 (c0 + c1 x**2 + ...)."""
     u = b.mul(x, x)
-    return b.fma(b.mul(x, u), horner(b, u, coefficients), x)
-
-
-def _root_half(f: FloatFormat) -> int:
-    return {"f32": 0x3F3504F3, "f64": 0x3FE6A09E667F3BCD}[f.kind]
-
-
-def _log_sum(b: Builder, k: Value, m: Value, f: FloatFormat) -> Value:
-    square = b.mul(m, m)
-    y = b.fma(square, b.fma(m, horner(b, m, f.log), -0.5), m)
-    return b.fma(_integer_to_float(b, k, f), math.log(2.0), y)
-
-
-def _integer_to_float(b: Builder, k: Value, f: FloatFormat) -> Value:
-    """A small integer as a float; for 64 bits without the conversion that AVX2 lacks."""
-    type = k.type.with_kind(f.kind)
-    if f.kind == "f32":
-        return b.convert(k, type)
-    shifted = b.add(k, b.bitcast(b.const(type, f.integer_offset), k.type))
-    return b.sub(b.bitcast(shifted, type), f.integer_offset)
+    return b.fma(b.mul(x, u), polynomial(b, u, coefficients), x)
 
 
 def _pole(b: Builder, x: Value, at: float) -> Value:
@@ -151,6 +195,7 @@ def _circular(b: Builder, x: Value, quarters: int) -> Value:
     y = _quadrant(b, x, *reduce_near(b, a), quarters)
     with b.loop(0, b.select(any_lane(b, far), b.const(I64, 1), 0), 1, carried=[y]) as loop:
         exact = b.call(_far_function(b.module, x.type, quarters), x)
+        assert exact is not None
         loop.next([b.select(far, exact, loop.carried[0])])
     return loop.results[0]
 
@@ -169,7 +214,7 @@ def _quadrant(b: Builder, x: Value, r: Value, q: Value, quarters: int) -> Value:
     """The sine or cosine of r, by quadrant, with the sign of sin(|x| + quarters pi/2), times that of x for a sine."""
     f = FORMATS[x.type.kind]
     sine = _odd(b, r, f.sin)
-    cosine = horner(b, b.mul(r, r), (1.0, -0.5, *f.cos))
+    cosine = polynomial(b, b.mul(r, r), (1.0, -0.5, *f.cos))
     q = b.add(q, quarters)
     y = b.select(b.cmp("ne", b.and_(q, 1), 0), cosine, sine)
     sign = b.shl(q, f.width - 2) if quarters else b.xor(b.shl(q, f.width - 2), bits(b, x))
