@@ -1,13 +1,14 @@
-"""Reverse mode: from a result's cotangent to those of what it depends on, as new nodes. One screen, no state."""
+"""Reverse mode: from a result's cotangent to those of what it depends on, as new nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from renaissance.errors import GradientError
-from renaissance.ir.node import Node, topological
+from renaissance.ir.node import Node, topological, unique
+from renaissance.ops.composed import COMPOSED, Template, substituted
 from renaissance.ops.elementwise import CAST, OPS, add, astype, equal, lit, where
-from renaissance.ops.value import Value
+from renaissance.ops.value import LEAF, Value, apply, variable, with_grad_enabled
 
 
 def _behind_a_choice(order: Sequence[Node]) -> set[Node]:
@@ -21,8 +22,34 @@ def _behind_a_choice(order: Sequence[Node]) -> set[Node]:
     return tainted
 
 
-def _linear_in_cotangent(n: Node) -> bool:
-    return n.op.kind != "scalar" or n.op.name in ("add", "sub", "neg", "where", "cast", "check")
+def _needs_guard(n: Node) -> bool:
+    """Whether a local derivative of `n` may be infinite where its cotangent is zero, element by element."""
+    if n.op is COMPOSED:
+        return n.attr("template").pointwise
+    return n.op.kind == "scalar" and n.op.name not in ("add", "sub", "neg", "where", "cast", "check")
+
+
+def _gradient_template(template: Template, index: int) -> Template:
+    """The cotangents of a template's inputs, over (inputs, cotangent of output `index`); made once."""
+    found = template.gradients.get(index)
+    if found is None:
+        out = template.outputs[index]
+        assert out is not None
+        bare = [unique(LEAF, n.shape, n.dtype) for n in template.inputs]
+        marks = [variable(n) if n.dtype.is_float else n for n in bare]
+        again = substituted([out], dict(zip(template.inputs, marks)))
+        ct = unique(LEAF, out.shape, out.dtype)
+        with with_grad_enabled():
+            given = iter(vjp(again, [ct], [m for m in marks if m.needs_grad]))
+        grads = [next(given) if m.needs_grad else None for m in marks]
+        plain = iter(substituted([g for g in grads if g is not None], dict(zip(marks, bare))))
+        found = template.gradients[index] = Template((*bare, ct), [None if g is None else next(plain) for g in grads])
+    return found
+
+
+def _composed_vjp(ct: Value, inputs: tuple[Value, ...], template: Template, index: int) -> list[Value | None]:
+    gradient = _gradient_template(template, index)
+    return [None if g is None else apply(COMPOSED, (*inputs, ct), (gradient, i)) for i, g in enumerate(gradient.outputs)]
 
 
 def vjp(outputs: Sequence[Node], cotangents: Sequence[Node], wrt: Sequence[Node]) -> list[Node | None]:
@@ -51,8 +78,12 @@ def vjp(outputs: Sequence[Node], cotangents: Sequence[Node], wrt: Sequence[Node]
         if n.op.vjp is None:
             raise GradientError(f"{n.op.name} has no gradient; use detach() or stop_gradient where none should flow")
         value = ct.pop(n)
-        guarded = n in tainted and not _linear_in_cotangent(n)
-        grads = n.op.vjp(value, Value(n), tuple(Value(i) for i in n.inputs), *n.attrs)
+        guarded = n in tainted and _needs_guard(n)
+        inputs = tuple(Value(i) for i in n.inputs)
+        if n.op is COMPOSED:
+            grads = _composed_vjp(value, inputs, *n.attrs)
+        else:
+            grads = n.op.vjp(value, Value(n), inputs, *n.attrs)
         for i, g in zip(n.inputs, grads):
             if g is not None and (i.needs_grad or i in targets):
                 give(i, where(equal(value, lit(0, value)), lit(0, g), g) if guarded else g)

@@ -21,6 +21,7 @@ from renaissance.ir.graph import Graph
 from renaissance.ir.node import Node, forget_history, unique
 from renaissance.ir.target import Target
 from renaissance.kernels.host import detect
+from renaissance.ops.composed import expanded
 from renaissance.ops.value import LEAF, SCALAR
 from renaissance.runtime.link import link
 from renaissance.runtime.plan_cache import load_plan, store_plan
@@ -99,14 +100,15 @@ def copied(region: Region, like: Node) -> Region:
 class Program:
     """A graph that can be run: what it needs is given by address and value."""
 
-    def __init__(self, graph: Graph, key: tuple[Any, ...], on: str):
+    def __init__(self, graph: Graph, on: str):
+        graph = expanded(graph)
         self.output_sizes = [max(1, sh.size(n.shape) * n.dtype.size) for n in graph.outputs]
         self.plan = None
         if on == "reference":
             self.executable: Any = ReferenceExecutable(graph)
         else:
             target, threads = host_target(), settings().threads
-            text = hashlib.sha256(repr((key, target)).encode()).hexdigest()
+            text = hashlib.sha256(repr((Linear(graph.outputs, graph.assigns, set()).key, target)).encode()).hexdigest()
             self.plan = load_plan(text)
             if self.plan is None:
                 self.plan = compile_graph(graph, target)
@@ -200,19 +202,23 @@ def program(linear: Linear, outputs: Sequence[Node], assigns: Sequence[tuple[Nod
     found = _programs.get(linear.key) if on == "cpu" else None
     if found is None:
         graph = Graph(tuple(linear.leaves), tuple(linear.scalars), tuple(outputs), tuple(assigns))
-        found = Program(graph, linear.key, on)
+        found = Program(graph, on)
         if on == "cpu":
             _programs[linear.key] = found
     return found
 
 
-def compute(outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]] = ()) -> None:
-    """Give each of `outputs` its data, and each assigned leaf's bytes their new contents, in one run."""
+def compute(outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]] = (), linear: Linear | None = None) -> None:
+    """Give each of `outputs` its data, and each assigned leaf's bytes their new contents, in one run.
+
+    linear  the same outputs and assigns, if they were written down already
+    """
     with lock:
         wanted = list(dict.fromkeys(n for n in outputs if n.data is None))
         if not wanted and not assigns:
             return
-        linear = Linear(wanted, assigns, set())
+        if linear is None or len(wanted) != len(outputs):
+            linear = Linear(wanted, assigns, set())
         made = program(linear, wanted, assigns)
         regions = made.run([n.data.address for n in linear.leaves], [n.data for n in linear.scalars])
         for n, region in zip(wanted, regions):

@@ -431,11 +431,13 @@ def overwrite(pairs: Sequence[tuple[Tensor | Part, Tensor]]) -> None:
         return
     with engine.lock:
         leaves = [own_leaf(t) for t, _ in whole]
-        others = sweep(set(leaves))
         in_place = [(old, n) for old, (_, n) in zip(leaves, whole) if not old.data.storage.exported]
         fresh = {old: n for old, (_, n) in zip(leaves, whole) if old.data.storage.exported}
+        candidates = pending()
+        linear = Linear([*candidates, *fresh.values()], in_place, set(leaves))
+        others = chosen(candidates, linear)
         try:
-            engine.compute([*others, *fresh.values()], in_place)
+            engine.compute([*others, *fresh.values()], in_place, linear if len(others) == len(candidates) else None)
         except CHECK_ERRORS:
             others = kept_promises(others)
             engine.compute(list(fresh.values()), in_place)

@@ -9,6 +9,7 @@ from typing import Any
 from renaissance.errors import ArgumentError, DTypeError, ShapeError
 from renaissance.ir import dtype as dt
 from renaissance.ir import shape as sh
+from renaissance.ops.composed import composed
 from renaissance.ops.elementwise import (
     absolute,
     add,
@@ -48,6 +49,7 @@ def _relu_rule(ct: Any, out: Any, inputs: Any) -> tuple[Any, ...]:
     return (where(less_equal(out, lit(0, out)), lit(0, ct), ct),)
 
 
+@composed
 def relu(x: Any) -> Any:
     """Keep what is positive; NaN stays NaN; the gradient at 0 is 0.
 
@@ -61,6 +63,7 @@ def relu(x: Any) -> Any:
     return with_gradient(where(less_equal(x, lit(0, x)), lit(0, x), x), (x,), _relu_rule)
 
 
+@composed
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
     """Keep what is positive, scale what is negative.
 
@@ -87,6 +90,7 @@ def relu6(x: Any) -> Any:
     return hardtanh(x, 0.0, 6.0)
 
 
+@composed
 def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """Cut to a range; the gradient at both ends is 0.
 
@@ -108,6 +112,7 @@ def _sigmoid_rule(ct: Any, out: Any, inputs: Any) -> tuple[Any, ...]:
     return (ct * (out * (lit(1, out) - out)),)
 
 
+@composed
 def sigmoid(x: Any) -> Any:
     """The logistic function, without overflow at either end.
 
@@ -123,6 +128,7 @@ def sigmoid(x: Any) -> Any:
     return with_gradient(divide(top, add(e, lit(1, x))), (x,), _sigmoid_rule)
 
 
+@composed
 def silu(x: Any) -> Any:
     """x times its logistic function.
 
@@ -140,6 +146,7 @@ def _softplus_rule(ct: Any, out: Any, inputs: Any) -> tuple[Any, ...]:
     return (ct * sigmoid(inputs[0]),)
 
 
+@composed
 def softplus(x: Any, beta: float = 1.0) -> Any:
     """A smooth ramp, exact at both ends.
 
@@ -158,6 +165,7 @@ def softplus(x: Any, beta: float = 1.0) -> Any:
     return with_gradient(add(ramp, log1p(exp(negative(absolute(x))))), (x,), _softplus_rule)
 
 
+@composed
 def elu(x: Any, alpha: float = 1.0) -> Any:
     """Identity above 0, a saturating exponential below.
 
@@ -172,6 +180,7 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
     return where(low, multiply(expm1(where(low, x, lit(0, x))), lit(alpha, x)), x)
 
 
+@composed
 def gelu(x: Any, approximate: str = "none") -> Any:
     """x times the probability that a normal variable is below x.
 
@@ -192,6 +201,7 @@ def gelu(x: Any, approximate: str = "none") -> Any:
     raise ArgumentError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
 
 
+@composed
 def hardswish(x: Any) -> Any:
     """x times a straight-line logistic function.
 
@@ -205,6 +215,7 @@ def hardswish(x: Any) -> Any:
     return divide(x * relu6(x + lit(3, x)), lit(6, x))
 
 
+@composed
 def mish(x: Any) -> Any:
     """x times the tanh of its softplus.
 
@@ -262,6 +273,7 @@ def _logsumexp_rule(ct: Any, out: Any, inputs: Any, axes: Any) -> tuple[Any, ...
     return (where(isfinite(broadcast_to(out, x.shape)), share, lit(0, x)) * broadcast_to(ct, x.shape),)
 
 
+@composed
 def softmax(x: Any, axis: int = -1) -> Any:
     """Positive numbers along an axis that add up to 1; a slice of only -inf gives NaN.
 
@@ -280,6 +292,7 @@ def softmax(x: Any, axis: int = -1) -> Any:
     return astype(with_gradient(divide(e, _stretch(wide, sum(e, a), a)), (wide,), _AxisRule(_softmax_rule, a)), x.dtype)
 
 
+@composed
 def logsumexp(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The logarithm of a sum of exponentials, without overflow; of only -inf, or of nothing, -inf.
 
@@ -306,6 +319,7 @@ def logsumexp(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     return reshape(astype(y, x.dtype), shape)
 
 
+@composed
 def log_softmax(x: Any, axis: int = -1) -> Any:
     """The logarithm of the softmax, by log-sum-exp.
 
@@ -341,6 +355,7 @@ def _same_shape(op: str, x: Any, target: Any) -> None:
         raise ShapeError(f"{op}: input and target must have one shape, got {x.shape} and {target.shape}; reshape one of them")
 
 
+@composed
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """Squared difference.
 
@@ -357,6 +372,7 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     return _reduced("mse_loss", difference * difference, reduction)
 
 
+@composed
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """Absolute difference; its gradient at 0 is 0.
 
@@ -372,6 +388,7 @@ def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     return _reduced("l1_loss", absolute(subtract(input, target)), reduction)
 
 
+@composed
 def binary_cross_entropy_with_logits(input: Any, target: Any, weight: Any = None, reduction: str = "mean",
                                      pos_weight: Any = None) -> Any:
     """Cross entropy of a yes/no label against a logit, exact for logits of any size.
@@ -424,6 +441,7 @@ def _weighted_mean(total: Any, weights: Any) -> Any:
     return where(empty, lit(0, amount), divide(amount, where(empty, lit(1, divisor), divisor)))
 
 
+@composed
 def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Any:
     """Negative log-likelihood of the target class, given log-probabilities.
 
@@ -439,6 +457,7 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
     return _class_loss("nll_loss", input, target, lambda x: x, weight=weight, ignore_index=ignore_index, reduction=reduction)
 
 
+@composed
 def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
                   label_smoothing: float = 0.0) -> Any:
     """Cross entropy of the softmax of scores against classes or class probabilities, by log-sum-exp.

@@ -14,6 +14,7 @@ from renaissance.ir import dtype as dt
 from renaissance.ir import shape as sh
 from renaissance.ir.dtype import DType
 from renaissance.ir.node import Node, Op, Shape
+from renaissance.ops.composed import composed
 from renaissance.ops.elementwise import add, astype
 from renaissance.ops.movement import broadcast_to, matrix_transpose, reshape
 from renaissance.ops.value import Value, apply, method
@@ -70,7 +71,8 @@ def contraction_dtype(dtype: DType) -> DType:
     return chosen if chosen is not None and dtype is dt.float32 else dtype
 
 
-def _operands(op: str, a: Any, b: Any) -> tuple[Any, Any, DType]:
+def _operand_dtype(op: str, a: Any, b: Any) -> DType:
+    """What both operands of a contraction are rounded to."""
     if not (isinstance(a, Value) and isinstance(b, Value)):
         raise DTypeError(f"{op}: takes two tensors, got {type(a).__name__} and {type(b).__name__}")
     common = dt.promote(a.dtype, b.dtype)
@@ -81,7 +83,7 @@ def _operands(op: str, a: Any, b: Any) -> tuple[Any, Any, DType]:
         raise DTypeError(f"{op}: float16 operands are not supported; cast to bfloat16 or float32")
     if dt.bfloat16 in (a.dtype, b.dtype) and _precision.get() is dt.bfloat16:
         chosen = dt.bfloat16
-    return astype(a, chosen), astype(b, chosen), chosen
+    return chosen
 
 
 def _dot(a: Any, b: Any) -> Any:
@@ -100,7 +102,8 @@ def matmul(a: Any, b: Any) -> Any:
     raises   ShapeError when inner sizes differ or leading axes do not broadcast; DTypeError for integers
     source   array API standard, matmul
     """
-    a, b, chosen = _operands("matmul", a, b)
+    chosen = _operand_dtype("matmul", a, b)
+    a, b = astype(a, chosen), astype(b, chosen)
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"matmul: operands must have at least 1 axis, got {a.shape} and {b.shape}")
     left, right = a.ndim == 1, b.ndim == 1
@@ -138,8 +141,15 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
         raise ShapeError(f"linear: x must be (..., K) = (..., {k}), got {getattr(x, 'shape', type(x).__name__)}")
     if bias is not None and bias.shape != (n,):
         raise ShapeError(f"linear: bias must be (N,) = ({n},), got {bias.shape}")
+    return _affine(x, weight, bias, _operand_dtype("linear", x, weight))
+
+
+@composed
+def _affine(x: Any, weight: Any, bias: Any, chosen: DType) -> Any:
+    """x W^T + b with operands rounded to `chosen`."""
+    n, k = weight.shape
     lead = x.shape[:-1]
-    a, w, chosen = _operands("linear", x, weight)
+    a, w = astype(x, chosen), astype(weight, chosen)
     y = _dot(reshape(a, (1, sh.size(lead), k)), reshape(matrix_transpose(w), (1, k, n)))
     if bias is not None:
         y = add(y, astype(bias, y.dtype))

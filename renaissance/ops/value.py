@@ -93,8 +93,16 @@ def no_grad() -> Iterator[None]:
         _grad_mode.enabled = before
 
 
-def grad_enabled() -> bool:
-    return _grad_mode.enabled
+@contextmanager
+def with_grad_enabled() -> Iterator[None]:
+    """Inside, results carry gradients again, whatever no_grad is around: templates hold for every caller."""
+    before, _grad_mode.enabled = _grad_mode.enabled, True
+    hook, _observer.hook = _observer.hook, None
+    try:
+        yield
+    finally:
+        _grad_mode.enabled = before
+        _observer.hook = hook
 
 
 # ---- leaves ------------------------------------------------------------------------------------------------------------

@@ -170,7 +170,7 @@ class Optimizer:
         state = {n: group.state[n] for n in self.names(group)}
         state = {n: t if start == 0 and stop == t.size else t[start:stop] for n, t in state.items()}  # type: ignore[index]
         g = astype(join_flat([p.grad for p in params]), group.wide)  # type: ignore[misc]
-        new, new_state = self.update(astype(gather(params), group.wide), g, state, s, group)
+        new, new_state = self._updated(astype(gather(params), group.wide), g, state, s, group)  # type: ignore[misc]
         return [*scatter(params, astype(new, params[0].dtype)), *((Part(group.state[n], start), t) for n, t in new_state.items())]
 
     @staticmethod
