@@ -13,6 +13,7 @@ from renaissance.engine import Region
 from renaissance.errors import DTypeError
 from renaissance.ir.dtype import DType
 from renaissance.ir.node import Node, Shape
+from renaissance.ir.shape import size
 from renaissance.ops.movement import reshape
 from renaissance.tensor import Part, Tensor, as_tensor, detached, join_flat, mark, refuse_in_trace, region_of, tracing
 
@@ -64,7 +65,7 @@ class Parameter(Tensor):
 
     @property
     def size(self) -> int:
-        return int(np.prod(self._shape))
+        return size(self._shape)
 
     @property
     def ndim(self) -> int:
