@@ -524,9 +524,8 @@ def _probability_loss(input: Any, target: Any, weight: Any, reduction: str, smoo
 
 def dropped(x: Any, keep: Any, p: float) -> Any:
     """Zero where `keep` is False, elsewhere x / (1 - p): dropout with its mask given."""
-    if p == 1.0:
-        return lit(0, x)
-    return where(keep, multiply(x, lit(1 / (1 - p), x)), lit(0, x))
+    scale = 1 / (1 - p) if p < 1.0 else 0.0  # p = 1 keeps nothing
+    return where(keep, multiply(x, lit(scale, x)), lit(0, x))
 
 
 def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
