@@ -1,15 +1,22 @@
-"""Activations as modules; each applies the function of its name."""
+"""Activations as modules; each applies the function of its name.
+
+`inplace` is taken so that models port, and changes nothing: the compiler reuses memory by itself, and no other tensor sees it.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from renaissance.errors import ArgumentError
 from renaissance.nn import functional as F
 from renaissance.nn.module import Module
 
 
 class ReLU(Module):
     """y = max(x, 0), element by element; see functional.relu."""
+
+    def __init__(self, inplace: bool = False):
+        super().__init__()
 
     def forward(self, x: Any) -> Any:
         return F.relu(x)
@@ -18,6 +25,9 @@ class ReLU(Module):
 class ReLU6(Module):
     """y = min(max(x, 0), 6), element by element; see functional.relu6."""
 
+    def __init__(self, inplace: bool = False):
+        super().__init__()
+
     def forward(self, x: Any) -> Any:
         return F.relu6(x)
 
@@ -25,7 +35,7 @@ class ReLU6(Module):
 class LeakyReLU(Module):
     """y = x if x > 0, else negative_slope x; see functional.leaky_relu."""
 
-    def __init__(self, negative_slope: float = 0.01):
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False):
         super().__init__()
         self.negative_slope = negative_slope
 
@@ -39,7 +49,7 @@ class LeakyReLU(Module):
 class ELU(Module):
     """y = x if x > 0, else alpha (e^x - 1); see functional.elu."""
 
-    def __init__(self, alpha: float = 1.0):
+    def __init__(self, alpha: float = 1.0, inplace: bool = False):
         super().__init__()
         self.alpha = alpha
 
@@ -67,6 +77,9 @@ class GELU(Module):
 class SiLU(Module):
     """y = x sigmoid(x), element by element; see functional.silu."""
 
+    def __init__(self, inplace: bool = False):
+        super().__init__()
+
     def forward(self, x: Any) -> Any:
         return F.silu(x)
 
@@ -79,7 +92,7 @@ class Sigmoid(Module):
 
 
 class Tanh(Module):
-    """y = tanh x, element by element; see tanh."""
+    """y = tanh x, element by element; see functional.tanh."""
 
     def forward(self, x: Any) -> Any:
         return F.tanh(x)
@@ -102,6 +115,9 @@ class Softplus(Module):
 class Hardswish(Module):
     """y = x min(max(x + 3, 0), 6) / 6; see functional.hardswish."""
 
+    def __init__(self, inplace: bool = False):
+        super().__init__()
+
     def forward(self, x: Any) -> Any:
         return F.hardswish(x)
 
@@ -109,7 +125,7 @@ class Hardswish(Module):
 class Hardtanh(Module):
     """y = min(max(x, min_val), max_val); see functional.hardtanh."""
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0):
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
         super().__init__()
         self.min_val, self.max_val = min_val, max_val
 
@@ -122,6 +138,9 @@ class Hardtanh(Module):
 
 class Mish(Module):
     """y = x tanh(softplus(x)); see functional.mish."""
+
+    def __init__(self, inplace: bool = False):
+        super().__init__()
 
     def forward(self, x: Any) -> Any:
         return F.mish(x)
@@ -158,8 +177,10 @@ class LogSoftmax(Module):
 class Dropout(Module):
     """In training, sets elements to zero with probability p and scales the others; see functional.dropout."""
 
-    def __init__(self, p: float = 0.5):
+    def __init__(self, p: float = 0.5, inplace: bool = False):
         super().__init__()
+        if not 0.0 <= p <= 1.0:
+            raise ArgumentError(f"Dropout: p must be from 0 to 1, got {p}")
         self.p = p
 
     def forward(self, x: Any) -> Any:

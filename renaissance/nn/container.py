@@ -14,7 +14,8 @@ class Sequential(Module):
 
     y = f_n(... f_2(f_1(x)))
 
-    modules  any number of modules, or one dict of them by name
+    modules  any number of modules, or one dict of them by name; x  what the first takes
+    returns  what the last gives; model[i] is a module, model[a:b] a Sequential of some, under the names they have here
     raises   ArgumentError for what is no Module
     source   PyTorch, Sequential
     """
@@ -39,5 +40,5 @@ class Sequential(Module):
         return self.children()
 
     def __getitem__(self, index: int | slice) -> Module:
-        modules = list(self.children())
-        return Sequential(*modules[index]) if isinstance(index, slice) else modules[index]
+        modules = list(self.named_children())
+        return Sequential(dict(modules[index])) if isinstance(index, slice) else modules[index][1]

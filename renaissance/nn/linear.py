@@ -17,12 +17,13 @@ class Linear(Module):
 
     y = x W^T + b
 
-    in_features, out_features  K, N
-    bias                       whether there is a b
-    weight                     (N, K), uniform within 1 / sqrt(K)
-    x                          (..., K);  returns (..., N)
-    raises                     ArgumentError for negative sizes; ShapeError at the call when x does not end in K
-    source                     PyTorch, Linear
+    in_features   K
+    out_features  N
+    bias          whether there is a b; as an attribute b itself, (N,)
+    weight        attribute: W, (N, K), at first uniform within 1 / sqrt(K), as b
+    x             (..., K);  returns (..., N)
+    raises        ArgumentError for negative sizes; ShapeError at the call when x does not end in K
+    source        PyTorch, Linear
     """
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True):
@@ -32,9 +33,7 @@ class Linear(Module):
         self.in_features = in_features
         self.out_features = out_features
         self.weight = Parameter(linear_default((out_features, in_features), in_features))
-        self.bias = Parameter(linear_default((out_features,), in_features)) if bias else None
-        if not bias:
-            self.register_parameter("bias", None)
+        self.register_parameter("bias", Parameter(linear_default((out_features,), in_features)) if bias else None)
 
     def forward(self, x: Any) -> Any:
         return F.linear(x, self.weight, self.bias)
@@ -48,7 +47,8 @@ class Identity(Module):
 
     y = x
 
-    x       anything
+    x       anything;  returns it
+    raises  nothing
     source  PyTorch, Identity
     """
 
@@ -57,12 +57,15 @@ class Identity(Module):
 
 
 class Flatten(Module):
-    """Merges axes into one.
+    """Merges neighbouring axes into one.
 
-    start_dim, end_dim  first and last merged axis
-    x                   any shape;  returns (..., product of the merged, ...)
-    raises              ArgumentError at the call when an axis is out of range
-    source              PyTorch, Flatten
+    y[n, k] = x[n, i, j, ...], k the row-major position of (i, j, ...)
+
+    start_dim  first merged axis
+    end_dim    last merged axis
+    x          any shape;  returns (..., product of the merged, ...)
+    raises     ArgumentError at the call when an axis is out of range
+    source     PyTorch, Flatten
     """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1):
