@@ -15,7 +15,7 @@ from typing import Any
 
 from renaissance.compile.pipeline import compile_graph
 from renaissance.config import settings
-from renaissance.errors import ArgumentError, GradientError
+from renaissance.errors import ArgumentError, GradientError, TraceError
 from renaissance.ir import shape as sh
 from renaissance.ir.graph import Graph
 from renaissance.ir.node import Node, forget_history, unique
@@ -48,6 +48,13 @@ class Stale:
 
 
 STALE = Stale()
+
+
+class Placeholder:
+    """The data of a node that has a value only while the plan of a compiled function runs."""
+
+
+PLACEHOLDER = Placeholder()
 
 
 def new_region(n: Node) -> Region:
@@ -108,7 +115,7 @@ class Program:
             self.executable: Any = ReferenceExecutable(graph)
         else:
             target, threads = host_target(), settings().threads
-            text = hashlib.sha256(repr((Linear(graph.outputs, graph.assigns, set()).key, target)).encode()).hexdigest()
+            text = hashlib.sha256(repr((Linear(graph.outputs, graph.assigns, set(), traced=True).key, target)).encode()).hexdigest()
             self.plan = load_plan(text)
             if self.plan is None:
                 self.plan = compile_graph(graph, target)
@@ -139,9 +146,10 @@ def host_target() -> Target:
 class Linear:
     """A graph written down in a canonical order: its leaves, its scalars, and a key that equal structures share."""
 
-    __slots__ = ("leaves", "scalars", "order", "key", "reads")
+    __slots__ = ("leaves", "scalars", "order", "key", "reads", "_traced")
 
-    def __init__(self, outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]], watched: set[Node]):
+    def __init__(self, outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]], watched: set[Node], *, traced: bool = False):
+        self._traced = traced  # leaves may be placeholders, bound later
         self.leaves: list[Node] = []
         self.scalars: list[Node] = []
         self.order: list[Node] = []  # the node of each row of the key
@@ -183,6 +191,8 @@ class Linear:
         if n.data is STALE:
             raise GradientError("this tensor depends on values that were overwritten (by optimizer.step() or an in-place write) "
                                 "before it was read; read it earlier, or run the forward pass again")
+        if not self._traced and n.data is PLACEHOLDER:
+            raise TraceError("a tensor leaked out of a compiled function and has no value here; return it from the function")
         number[n] = len(rows)
         self.order.append(n)
         if n.op is SCALAR:

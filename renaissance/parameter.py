@@ -12,9 +12,9 @@ from renaissance import changes
 from renaissance.engine import Region
 from renaissance.errors import DTypeError
 from renaissance.ir.dtype import DType
-from renaissance.ir.node import Node, Shape
+from renaissance.ir.node import Node, Shape, node
 from renaissance.ir.shape import size
-from renaissance.ops.movement import reshape
+from renaissance.ops.movement import RESHAPE, SLICE
 from renaissance.tensor import Part, Tensor, as_tensor, detached, join_flat, mark, refuse_in_trace, region_of, tracing
 
 
@@ -48,9 +48,11 @@ class Parameter(Tensor):
     def node(self) -> Node:
         base = self._base.node
         if self._made_from is not base or self._made is None:
-            whole = self._start == 0 and self._base.shape[0] == self.size
-            part = self._base if whole else self._base[self._start:self._start + self.size]  # type: ignore[index]
-            n = detached(reshape(part, self._shape).node)
+            n = base
+            if self._start or base.shape[0] != self.size:
+                n = node(SLICE, (n,), ((self._start,), (self._start + self.size,), (1,)))
+            if self._shape != n.shape:
+                n = node(RESHAPE, (n,), (self._shape,))
             self._made = mark(self, n) if self._trainable else n
             self._made_from = base
         return self._made

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from renaissance import changes, engine
 from renaissance.autodiff import vjp
-from renaissance.engine import STALE, Linear, Region, Stale
+from renaissance.engine import PLACEHOLDER, STALE, Linear, Region, Stale
 from renaissance.errors import ArgumentError, DTypeError, GradientError, NonFiniteError, RangeError, ShapeError, TraceError
 from renaissance.ir import dtype as dt
 from renaissance.ir.dtype import DType
@@ -365,11 +365,21 @@ def region_of(t: Tensor) -> Region:
 
 def sweep(watched: set[Node]) -> list[Node]:
     """Pending tensors that must be computed before the watched leaves are overwritten, and those whose chain grew long."""
-    return chosen(pending(), Linear(pending(), (), watched))
+    candidates, linear = written_down(lambda found: Linear(found, (), watched))
+    return chosen(candidates, linear)
 
 
-def pending() -> list[Node]:
-    """The nodes of all live tensors that still are promises and can be kept."""
+def written_down(write: Callable[[list[Node]], Linear]) -> tuple[list[Node], Linear]:
+    """The nodes of all live tensors that still are promises and can be kept, and what `write` makes of them."""
+    found = _promises()
+    try:
+        return found, write(found)
+    except (GradientError, TraceError):  # some cannot be kept: they leaked from a trace, or read what is overwritten already
+        found = [n for n in found if _complete(n)]
+        return found, write(found)
+
+
+def _promises() -> list[Node]:
     found = []
     for key, ref in list(_pending.items()):
         t = ref()
@@ -377,7 +387,7 @@ def pending() -> list[Node]:
             _pending.pop(key, None)
             continue
         found.append(t._node)
-    return [n for n in dict.fromkeys(found) if _complete(n)]
+    return list(dict.fromkeys(found))
 
 
 def chosen(candidates: Sequence[Node], linear: Linear) -> list[Node]:
@@ -404,7 +414,7 @@ def _can_be_computed(promise: Node) -> bool:
 
 def _complete(root: Node) -> bool:
     """Whether everything a node depends on has data: not what leaked from a trace, nor what reads overwritten bytes."""
-    return all(n.data is not STALE and (n.data is not None or n.op is not LEAF)
+    return all(n.data is not STALE and n.data is not PLACEHOLDER and (n.data is not None or n.op is not LEAF)
                for n in topological([root], lambda n: n.data is not None))
 
 
@@ -433,8 +443,7 @@ def overwrite(pairs: Sequence[tuple[Tensor | Part, Tensor]]) -> None:
         leaves = [own_leaf(t) for t, _ in whole]
         in_place = [(old, n) for old, (_, n) in zip(leaves, whole) if not old.data.storage.exported]
         fresh = {old: n for old, (_, n) in zip(leaves, whole) if old.data.storage.exported}
-        candidates = pending()
-        linear = Linear([*candidates, *fresh.values()], in_place, set(leaves))
+        candidates, linear = written_down(lambda found: Linear([*found, *fresh.values()], in_place, set(leaves)))
         others = chosen(candidates, linear)
         try:
             engine.compute([*others, *fresh.values()], in_place, linear if len(others) == len(candidates) else None)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from renaissance import changes, engine
-from renaissance.engine import Linear, Program, Region
+from renaissance.engine import PLACEHOLDER, Linear, Program, Region
 from renaissance.errors import TraceError
 from renaissance.ir import dtype as dt
 from renaissance.ir.dtype import DType
@@ -32,19 +32,6 @@ from renaissance.tensor import (
     tracing,
     user_line,
 )
-
-
-class Placeholder:
-    """The data of a node that has a value only while its plan runs."""
-
-    __slots__ = ()
-
-    @property
-    def address(self) -> int:
-        raise TraceError("a tensor leaked out of a compiled function and has no value here; return it from the function")
-
-
-PLACEHOLDER = Placeholder()
 
 
 def _placeholder(shape: Shape, dtype: DType) -> Node:
@@ -224,7 +211,7 @@ class Entry:
         self.dropped = [(t, g) for t, g in recorder.graded if g is None or g is USED]
         grads = [_bare(g._node) for _, g in kept]
         unique_outputs = list(dict.fromkeys(n for n in (*outputs, *grads) if n is not None))
-        linear = Linear(unique_outputs, assigns, set())
+        linear = Linear(unique_outputs, assigns, set(), traced=True)
         self.key = linear.key
         self.lines = [recorder.lines.get(n, "") for n in linear.order]
         self.guards = recorder.guards
