@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from renaissance.errors import ArgumentError
+from renaissance.ops import compose
 from renaissance.ops.compose import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from renaissance.ops.compose import cross_entropy as cross_entropy
-from renaissance.ops.compose import dropped
 from renaissance.ops.compose import elu as elu
 from renaissance.ops.compose import gelu as gelu
 from renaissance.ops.compose import hardswish as hardswish
 from renaissance.ops.compose import hardtanh as hardtanh
 from renaissance.ops.compose import l1_loss as l1_loss
 from renaissance.ops.compose import leaky_relu as leaky_relu
-from renaissance.ops.compose import log_softmax as log_softmax
 from renaissance.ops.compose import mish as mish
 from renaissance.ops.compose import mse_loss as mse_loss
 from renaissance.ops.compose import nll_loss as nll_loss
@@ -22,12 +23,25 @@ from renaissance.ops.compose import relu as relu
 from renaissance.ops.compose import relu6 as relu6
 from renaissance.ops.compose import sigmoid as sigmoid
 from renaissance.ops.compose import silu as silu
-from renaissance.ops.compose import softmax as softmax
 from renaissance.ops.compose import softplus as softplus
 from renaissance.ops.contraction import linear as linear
 from renaissance.ops.elementwise import tanh as tanh
 from renaissance.ops.index import one_hot as one_hot
 from renaissance.random import Generator, dropout_mask
+
+_ALIASES = {"input": "x", "dim": "axis"}  # PyTorch's names of arguments that bear NumPy's here
+
+
+def _with_aliases(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def renamed(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **{_ALIASES.get(k, k): v for k, v in kwargs.items()})
+
+    return renamed
+
+
+softmax = _with_aliases(compose.softmax)
+log_softmax = _with_aliases(compose.log_softmax)
 
 
 def dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Any:
@@ -35,14 +49,16 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generat
 
     y = x / (1 - p) with probability 1 - p, else 0;   p = 1: zeros, whatever x holds
 
-    x        any shape, float
-    p        from 0 to 1
-    returns  shape and dtype of x
-    raises   ArgumentError for p outside
-    source   Srivastava et al. 2014
+    x          any shape, float
+    p          from 0 to 1
+    training   False: evaluation
+    generator  what the draw is taken from; None: the default one
+    returns    shape and dtype of x
+    raises     ArgumentError for p outside
+    source     Srivastava et al. 2014
     """
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"dropout: p must be from 0 to 1, got {p}")
     if not training or p == 0.0:
         return x
-    return dropped(x, dropout_mask(x.shape, p, generator=generator), p)
+    return compose.dropped(x, dropout_mask(x.shape, p, generator=generator), p)

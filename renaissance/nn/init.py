@@ -1,4 +1,7 @@
-"""Initial values of parameters, in place, with PyTorch's names and defaults."""
+"""Initial values of parameters, in place, with PyTorch's names and defaults.
+
+Weights are (out, in, ...): fan_in is in times the kernel size, fan_out is out times the kernel size.
+"""
 
 from __future__ import annotations
 
@@ -13,68 +16,36 @@ from renaissance.tensor import Tensor, full
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """The factor that keeps variance through a nonlinearity.
 
-    relu: sqrt 2;  leaky_relu: sqrt(2 / (1 + slope^2));  tanh: 5/3;  others: 1
+    relu: sqrt 2;  leaky_relu: sqrt(2 / (1 + slope^2));  tanh: 5/3;  selu: 3/4;  linear, sigmoid: 1
 
-    returns  float
-    raises   ArgumentError for an unknown name
-    source   PyTorch, calculate_gain
+    nonlinearity  one of these names
+    param         slope of leaky_relu; None: 0.01
+    returns       float
+    raises        ArgumentError for another name
+    source        PyTorch, calculate_gain
     """
     slope = 0.01 if param is None else param
-    table = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "leaky_relu": math.sqrt(2 / (1 + slope**2))}
+    table = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "leaky_relu": math.sqrt(2 / (1 + slope**2)),
+             "selu": 3 / 4}
     if nonlinearity not in table:
         raise ArgumentError(f"calculate_gain: {nonlinearity!r} is unknown; choose from {', '.join(table)}")
     return table[nonlinearity]
 
 
 def fans(tensor: Any) -> tuple[int, int]:
-    """Inputs and outputs of a weight (out, in, ...): in times the kernel size, out times the kernel size.
+    """Inputs and outputs of a weight.
 
-    raises  ArgumentError below two axes
+    fan_in = in k_1 k_2 ...,  fan_out = out k_1 k_2 ...
+
+    tensor   (out, in, k_1, k_2, ...)
+    returns  fan_in, fan_out
+    raises   ArgumentError below two axes
+    source   PyTorch, init._calculate_fan_in_and_fan_out
     """
     if tensor.ndim < 2:
-        raise ArgumentError(f"fan-in and fan-out need a weight with at least 2 axes, got shape {tensor.shape}")
+        raise ArgumentError(f"fan_in and fan_out need a weight with at least 2 axes, got shape {tensor.shape}")
     kernel = math.prod(tensor.shape[2:])
     return tensor.shape[1] * kernel, tensor.shape[0] * kernel
-
-
-def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Any:
-    """Fill with numbers equally likely anywhere from a to b; returns the tensor.
-
-    source  PyTorch, init.uniform_
-    """
-    return tensor.copy_(uniform(a, b, tensor.shape, generator=generator))
-
-
-def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Any:
-    """Fill with normally distributed numbers; returns the tensor.
-
-    source  PyTorch, init.normal_
-    """
-    return tensor.copy_(normal(mean, std, tensor.shape, generator=generator))
-
-
-def constant_(tensor: Any, val: float) -> Any:
-    """Fill with one value; returns the tensor.
-
-    source  PyTorch, init.constant_
-    """
-    return tensor.copy_(full(tensor.shape, val, tensor.dtype))
-
-
-def zeros_(tensor: Any) -> Any:
-    """Fill with zeros; returns the tensor.
-
-    source  PyTorch, init.zeros_
-    """
-    return constant_(tensor, 0)
-
-
-def ones_(tensor: Any) -> Any:
-    """Fill with ones; returns the tensor.
-
-    source  PyTorch, init.ones_
-    """
-    return constant_(tensor, 1)
 
 
 def _fan(tensor: Any, mode: str) -> int:
@@ -83,52 +54,154 @@ def _fan(tensor: Any, mode: str) -> int:
     return fans(tensor)[mode == "fan_out"]
 
 
-def kaiming_uniform_(tensor: Any, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> Any:
-    """Fill so that variance is kept through a rectifier, uniformly; returns the tensor.
+def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Any:
+    """Fill with numbers equally likely anywhere between two bounds.
 
-    bound = gain sqrt(3 / fan)
+    y = a + (b - a) u,  u in [0, 1)
 
-    source  He et al. 2015, arXiv:1502.01852
+    tensor     any shape
+    a, b       bounds
+    generator  what the draw is taken from; None: the default one
+    returns    the tensor
+    raises     ArgumentError when a is above b
+    source     PyTorch, init.uniform_
+    """
+    return tensor.copy_(uniform(a, b, tensor.shape, generator=generator))
+
+
+def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Any:
+    """Fill with normally distributed numbers.
+
+    y = mean + std z
+
+    tensor     any shape
+    mean, std  of the distribution
+    generator  what the draw is taken from; None: the default one
+    returns    the tensor
+    raises     ArgumentError for a negative std
+    source     PyTorch, init.normal_
+    """
+    return tensor.copy_(normal(mean, std, tensor.shape, generator=generator))
+
+
+def constant_(tensor: Any, val: float) -> Any:
+    """Fill with one value.
+
+    y = val
+
+    tensor   any shape
+    val      the value
+    returns  the tensor
+    raises   nothing
+    source   PyTorch, init.constant_
+    """
+    return tensor.copy_(full(tensor.shape, val, tensor.dtype))
+
+
+def zeros_(tensor: Any) -> Any:
+    """Fill with zeros.
+
+    y = 0
+
+    tensor   any shape
+    returns  the tensor
+    raises   nothing
+    source   PyTorch, init.zeros_
+    """
+    return constant_(tensor, 0)
+
+
+def ones_(tensor: Any) -> Any:
+    """Fill with ones.
+
+    y = 1
+
+    tensor   any shape
+    returns  the tensor
+    raises   nothing
+    source   PyTorch, init.ones_
+    """
+    return constant_(tensor, 1)
+
+
+def kaiming_uniform_(tensor: Any, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+                     generator: Generator | None = None) -> Any:
+    """Fill uniformly so that variance is kept through a rectifier.
+
+    y uniform within gain sqrt(3 / fan)
+
+    tensor        (out, in, ...)
+    a             slope of leaky_relu
+    mode          'fan_in' keeps variance forward, 'fan_out' backward
+    nonlinearity  whose gain is used; see calculate_gain
+    generator     what the draw is taken from; None: the default one
+    returns       the tensor
+    raises        ArgumentError for another mode or nonlinearity, or below two axes
+    source        He et al. 2015, arXiv:1502.01852
     """
     bound = calculate_gain(nonlinearity, a) * math.sqrt(3 / _fan(tensor, mode))
-    return uniform_(tensor, -bound, bound)
+    return uniform_(tensor, -bound, bound, generator)
 
 
-def kaiming_normal_(tensor: Any, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> Any:
-    """Fill so that variance is kept through a rectifier, normally distributed; returns the tensor.
+def kaiming_normal_(tensor: Any, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+                    generator: Generator | None = None) -> Any:
+    """Fill with normally distributed numbers so that variance is kept through a rectifier.
 
-    std = gain / sqrt(fan)
+    y = gain / sqrt(fan) z
 
-    source  He et al. 2015, arXiv:1502.01852
+    tensor        (out, in, ...)
+    a             slope of leaky_relu
+    mode          'fan_in' keeps variance forward, 'fan_out' backward
+    nonlinearity  whose gain is used; see calculate_gain
+    generator     what the draw is taken from; None: the default one
+    returns       the tensor
+    raises        ArgumentError for another mode or nonlinearity, or below two axes
+    source        He et al. 2015, arXiv:1502.01852
     """
-    return normal_(tensor, 0.0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)))
+    return normal_(tensor, 0.0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)), generator)
 
 
-def xavier_uniform_(tensor: Any, gain: float = 1.0) -> Any:
-    """Fill so that variance is kept both ways, uniformly; returns the tensor.
+def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Generator | None = None) -> Any:
+    """Fill uniformly so that variance is kept both ways.
 
-    bound = gain sqrt(6 / (fan_in + fan_out))
+    y uniform within gain sqrt(6 / (fan_in + fan_out))
 
-    source  Glorot, Bengio 2010
+    tensor     (out, in, ...)
+    gain       see calculate_gain
+    generator  what the draw is taken from; None: the default one
+    returns    the tensor
+    raises     ArgumentError below two axes
+    source     Glorot, Bengio 2010
     """
     bound = gain * math.sqrt(6 / sum(fans(tensor)))
-    return uniform_(tensor, -bound, bound)
+    return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Any, gain: float = 1.0) -> Any:
-    """Fill so that variance is kept both ways, normally distributed; returns the tensor.
+def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Generator | None = None) -> Any:
+    """Fill with normally distributed numbers so that variance is kept both ways.
 
-    std = gain sqrt(2 / (fan_in + fan_out))
+    y = gain sqrt(2 / (fan_in + fan_out)) z
 
-    source  Glorot, Bengio 2010
+    tensor     (out, in, ...)
+    gain       see calculate_gain
+    generator  what the draw is taken from; None: the default one
+    returns    the tensor
+    raises     ArgumentError below two axes
+    source     Glorot, Bengio 2010
     """
-    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(fans(tensor))))
+    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(fans(tensor))), generator)
 
 
 def linear_default(shape: tuple[int, ...], fan_in: int) -> Tensor:
-    """What Linear starts from: uniform within 1 / sqrt(fan_in) (kaiming_uniform_ with a = sqrt 5).
+    """What Linear starts from.
 
-    source  PyTorch, Linear.reset_parameters
+    y uniform within 1 / sqrt(fan_in), that is kaiming_uniform_ with a = sqrt 5
+
+    shape    of the weight or bias
+    fan_in   inputs of the layer
+    returns  a new tensor
+    raises   nothing
+    source   PyTorch, Linear.reset_parameters
     """
     bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
     return uniform(-bound, bound, shape)
