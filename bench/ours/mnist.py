@@ -29,7 +29,7 @@ def main() -> None:
         net = perceptron.model(shape)
         updater = optim.AdamW(net.parameters(), lr=optim.Cosine(1e-3, warmup_epochs=5), weight_decay=shape.weight_decay)
         return rn.Task(net, images, loss=nn.CrossEntropyLoss(label_smoothing=shape.smoothing), optimizer=updater, epochs=epochs,
-                       batch_size=shape.batch, precision=options.precision, seed=123)
+                       batch_size=shape.batch, precision=options.precision, seed=123, show=False)
 
     task(1).run()
     timed = task(options.epochs)

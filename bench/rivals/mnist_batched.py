@@ -36,19 +36,20 @@ class Epochs:
         self.labels = torch.from_numpy(digits.labels(count, 2))
         if how == "none":
             self.images = normalised(self.images, dtype)
-        self.how = how
         self.batch = batch
-        self.gather = torch.compile(augment.by_gather)
+        self.at_once = 5 * batch if how == "gather" else batch
+        # Compiled only if used: loading the compiler alone takes a fifth more memory.
+        if how == "gather":
+            self.augment = torch.compile(augment.by_gather)
+        else:
+            self.augment = augment.by_grid if how == "grid" else None
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         order = torch.randperm(len(self.images))
-        at_once = 5 * self.batch if self.how == "gather" else self.batch
-        for chosen in order.split(at_once):
+        for chosen in order.split(self.at_once):
             images = self.images[chosen]
-            if self.how == "grid":
-                images = augment.by_grid(images, *augment.draw(len(chosen)))
-            elif self.how == "gather":
-                images = self.gather(images, *augment.draw(len(chosen)))
+            if self.augment is not None:
+                images = self.augment(images, *augment.draw(len(chosen)))
             yield from zip(images.split(self.batch), self.labels[chosen].split(self.batch))
 
 
