@@ -13,6 +13,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "config": {"errors"},
     "changes": set(),
+    "progress": set(),
     "ir": {"errors", "config"},
     "ops": {"errors", "config", "ir"},
     "autodiff": {"errors", "ir", "ops"},

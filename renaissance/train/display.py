@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import dataclass
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from renaissance.progress import Bar
 
 
 @dataclass(frozen=True)
@@ -44,42 +42,37 @@ class Display:
     """
 
     def __init__(self, show: bool):
-        self._console = Console(file=sys.stdout) if show else None
-        self._progress: Progress | None = None
-        self._bar: TaskID | None = None
-        self._next = 0.0
+        self._show = show
+        self._bar: Bar | None = None
+        self._epochs = self._steps = 0
 
     def start(self, epochs: int, steps: int, about: str) -> None:
         """Open the table."""
-        if self._console is None:
+        if not self._show:
             return
-        self._console.print(about, highlight=False)
-        self._console.print(_HEAD, highlight=False)
-        if self._console.is_terminal:
-            self._progress = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
-                                      TimeRemainingColumn(), console=self._console, transient=True)
-            self._progress.start()
-            self._bar = self._progress.add_task("epoch 1", total=steps)
+        self.say(about)
+        self.say(_HEAD)
+        self._bar, self._epochs, self._steps = Bar(sys.stdout), epochs, steps
 
     def step(self, epoch: int, done: int) -> None:
-        """Move the bar, at most ten times a second."""
-        if self._progress is None or self._bar is None or (now := time.perf_counter()) < self._next:
-            return
-        self._next = now + 0.1
-        self._progress.update(self._bar, completed=done, description=f"epoch {epoch}")
+        """Move the bar."""
+        if self._bar is not None:
+            self._bar.draw(f"epoch {epoch} of {self._epochs}", done, self._steps, f"{done}/{self._steps} steps")
 
     def epoch(self, record: EpochRecord, best: bool) -> None:
         """Add a line."""
-        if self._console is not None:
-            self._console.print(line(record, best), highlight=False, style="bold" if best else None)
+        self.say(line(record, best))
 
     def say(self, text: str) -> None:
         """Print a sentence."""
-        if self._console is not None:
-            self._console.print(text, highlight=False)
+        if not self._show:
+            return
+        if self._bar is not None:
+            self._bar.clear()
+        print(text, flush=True)
 
     def stop(self) -> None:
         """Close the bar."""
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = None
+        if self._bar is not None:
+            self._bar.clear()
+            self._bar = None

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import os
-import queue
-import threading
+import subprocess
+import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
-
 from renaissance.errors import DataError
+from renaissance.progress import Bar
 
 PROBE_SECONDS = 6.0  # until some mirror must have answered; name look-up may hang far longer than any socket timeout
 STALL_SECONDS = 10.0  # without a byte, after which a mirror is given up
+_POLL_SECONDS = 0.02
 _CHUNK_BYTES = 1 << 16
-_FAULTS = (OSError, http.client.HTTPException, ValueError)
+_DOWNLOAD = Path(__file__).with_name("download.py")
 
 
 @dataclass(frozen=True)
@@ -60,59 +57,52 @@ def fetch(files: Sequence[RemoteFile], mirrors: Sequence[str], folder: Path, *, 
         return
     faults: dict[str, str] = {}
     mirrors = _answering(mirrors, min(missing, key=lambda file: file.size_bytes), faults)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task(f"Downloading {name}", total=sum(file.size_bytes for file in missing))
-        done_bytes = 0
+    bar = Bar(sys.stderr)
+    try:
         for file in missing:
             for mirror in mirrors:
-                progress.update(bar, completed=done_bytes)
                 try:
-                    content = _download(mirror + file.name, file, progress, bar)
-                except _FAULTS as fault:
-                    faults[mirror] = _reason(fault)
+                    content = _download(mirror + file.name, file, bar, f"{name}: {file.name}")
+                except (OSError, ValueError) as fault:
+                    faults[mirror] = str(fault)
                 else:
                     break
             else:
                 raise _unavailable(file.name, faults)
             _write(folder / file.name, content)
-            done_bytes += file.size_bytes
+    finally:
+        bar.clear()
 
 
 def _answering(mirrors: Sequence[str], file: RemoteFile, faults: dict[str, str]) -> list[str]:
     """The mirrors worth asking: asked all at once, the first to answer first; those already known to fail are left out."""
-    answers: queue.Queue[tuple[str, str | None]] = queue.Queue()
-
-    def ask(mirror: str) -> None:
-        try:
-            _open(mirror + file.name, method="HEAD", timeout_s=PROBE_SECONDS).close()
-            answers.put((mirror, None))
-        except _FAULTS as fault:
-            answers.put((mirror, _reason(fault)))
-
-    for mirror in mirrors:
-        threading.Thread(target=ask, args=(mirror,), daemon=True).start()
     deadline = time.monotonic() + PROBE_SECONDS
-    while len(faults) < len(mirrors):
-        try:
-            mirror, reason = answers.get(timeout=max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
-            faults.update({m: f"no answer within {PROBE_SECONDS:.0f} s" for m in mirrors if m not in faults})
-            break
-        if reason is None:
-            return [mirror] + [m for m in mirrors if m != mirror and m not in faults]
-        faults[mirror] = reason
+    with ExitStack() as stack:
+        asked = {mirror: stack.enter_context(_downloading("HEAD", mirror + file.name, PROBE_SECONDS)) for mirror in mirrors}
+        while len(faults) < len(asked):
+            for mirror, process in asked.items():
+                if mirror in faults or process.poll() is None:
+                    continue
+                if process.returncode == 0:
+                    return [mirror] + [m for m in mirrors if m != mirror and m not in faults]
+                faults[mirror] = _last_words(process)
+            if time.monotonic() > deadline:
+                faults.update({m: f"no answer within {PROBE_SECONDS:.0f} s" for m in mirrors if m not in faults})
+            time.sleep(_POLL_SECONDS)
     raise _unavailable(file.name, faults)
 
 
-def _download(url: str, file: RemoteFile, progress: Progress, bar: TaskID) -> bytes:
+def _download(url: str, file: RemoteFile, bar: Bar, label: str) -> bytes:
     """The content of one file from one mirror, once it is known to be whole and right."""
     chunks, size_bytes = [], 0
-    with _open(url, method="GET", timeout_s=STALL_SECONDS) as response:
-        while size_bytes <= file.size_bytes and (chunk := response.read(_CHUNK_BYTES)):
+    with _downloading("GET", url, STALL_SECONDS) as process:
+        assert process.stdout is not None
+        while size_bytes <= file.size_bytes and (chunk := process.stdout.read(_CHUNK_BYTES)):
             chunks.append(chunk)
             size_bytes += len(chunk)
-            progress.advance(bar, len(chunk))
+            bar.draw(label, size_bytes, file.size_bytes, f"{size_bytes / 1e6:.1f} of {file.size_bytes / 1e6:.1f} MB")
+        if size_bytes <= file.size_bytes and process.wait() != 0:
+            raise ConnectionError(_last_words(process))
     if size_bytes != file.size_bytes:
         difference = "longer" if size_bytes > file.size_bytes else f"{size_bytes:,} bytes long,"
         raise ValueError(f"{file.name} is {difference} not {file.size_bytes:,} bytes as the original")
@@ -120,6 +110,24 @@ def _download(url: str, file: RemoteFile, progress: Progress, bar: TaskID) -> by
     if hashlib.sha256(content).hexdigest() != file.sha256:
         raise ValueError(f"{file.name} has other bytes than the original: its SHA-256 differs")
     return content
+
+
+@contextmanager
+def _downloading(method: str, url: str, timeout_s: float) -> Iterator[subprocess.Popen[bytes]]:
+    """The program `download.py` at work on a URL; ended at the end, whether it is done or not."""
+    command = [sys.executable or "python3", "-I", str(_DOWNLOAD), method, url, str(timeout_s)]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _last_words(process: subprocess.Popen[bytes]) -> str:
+    """Why a download failed."""
+    assert process.stderr is not None
+    lines = process.stderr.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else f"the download ended with status {process.returncode}"
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -137,25 +145,6 @@ def _write(path: Path, content: bytes) -> None:
     except OSError as fault:
         remedy = "free some space, or set RENAISSANCE_DATA to another folder"
         raise DataError(f"{path}: cannot be written ({fault.strerror}); {remedy}") from None
-
-
-def _open(url: str, *, method: str, timeout_s: float) -> http.client.HTTPResponse:
-    try:
-        return urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=timeout_s)
-    except urllib.error.HTTPError as fault:
-        fault.close()
-        raise ConnectionError(f"HTTP {fault.code} {fault.reason}") from None
-
-
-def _reason(fault: Exception) -> str:
-    """A fault in a few words: the cause that urllib wrapped, without its error number."""
-    if isinstance(fault, urllib.error.URLError) and isinstance(fault.reason, OSError):
-        fault = fault.reason
-    if isinstance(fault, TimeoutError):
-        return "timed out"
-    if isinstance(fault, OSError) and fault.strerror:
-        return fault.strerror
-    return str(fault) or type(fault).__name__
 
 
 def _unavailable(name: str, faults: dict[str, str]) -> DataError:
