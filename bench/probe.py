@@ -55,11 +55,12 @@ def time_steps(step: Callable[[], object], *, warmup: int, steps: int) -> dict[s
 
 
 def report(*, seconds: float, faults_per_step: float | None = None, flops_per_second: float | None = None,
-           note: str = "") -> None:
+           rss_mib: float | None = None, note: str = "") -> None:
     """Print the program's one line of JSON: what it measured, and its peak memory.
 
+    rss_mib           where the program took its peak memory earlier, before work that is no part of the row
     flops_per_second  where the program knows it better than the harness: of a part of its work
     note              what the table should say about how it was done
     """
-    print(json.dumps({"seconds": seconds, "rss_mib": peak_rss_mib(), "faults_per_step": faults_per_step,
+    print(json.dumps({"seconds": seconds, "rss_mib": rss_mib or peak_rss_mib(), "faults_per_step": faults_per_step,
                       "flops_per_second": flops_per_second, "note": note}), flush=True)

@@ -101,6 +101,7 @@ from renaissance.random import normal as normal
 from renaissance.random import randint as randint
 from renaissance.random import seed as seed
 from renaissance.random import uniform as uniform
+from renaissance.runtime.profiler import profile as profile
 from renaissance.tensor import Tensor as Tensor
 from renaissance.tensor import from_numpy as from_numpy
 from renaissance.tensor import full as full

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from renaissance.config import settings
 from renaissance.errors import ArgumentError
 from renaissance.ir.plan import Item
+from renaissance.kernels.host import detect
 from renaissance.runtime import timings
 from renaissance.runtime.cost import Peaks, floor_s
+from renaissance.runtime.peaks import measure as measured
 from renaissance.runtime.timings import Timings
 
 
@@ -44,11 +47,13 @@ class Profile:
     def __init__(self) -> None:
         self.timings = Timings()
 
-    def rows(self, peaks: Peaks) -> list[ProfileRow]:
+    def rows(self, peaks: Peaks | None = None) -> list[ProfileRow]:
         """One row per name and size, the longest time first.
 
-        peaks    what shares are taken of: `peaks.measure(target, threads)`
+        peaks    what shares are taken of; None: those of this machine, measured now unless they have been
         """
+        if peaks is None:
+            peaks = measured(detect(), settings().threads)
         groups: dict[tuple[str, int, int], list[tuple[Item | None, int, int]]] = {}
         for executable, stamps, calls in self.timings.runs.values():
             items = executable.plan.items
@@ -60,7 +65,7 @@ class Profile:
         rows = [_row(name, group, total_s, peaks) for (name, _, _), group in groups.items()]
         return sorted(rows, key=lambda row: -row.time_s)
 
-    def table(self, peaks: Peaks) -> Table:
+    def table(self, peaks: Peaks | None = None) -> Table:
         """The rows as a table to print."""
         table = Table(title="profile", title_justify="left")
         for heading in ("kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of peak"):
@@ -72,7 +77,7 @@ class Profile:
             )
         return table
 
-    def print(self, peaks: Peaks) -> None:
+    def print(self, peaks: Peaks | None = None) -> None:
         """Print the table."""
         Console().print(self.table(peaks))
 
