@@ -105,8 +105,12 @@ class Body:
         return tuple(self.instrs)
 
     def store(self, value: int, place: Place) -> Store:
-        access = Access(self._operands.number(place.buffer, "out"), place.position.strides, place.position.offset)
-        return Store(access, value)
+        return Store(self._access(place, "out"), value)
+
+    def _access(self, place: Place, mode: str) -> Access:
+        """Where to read or write; strides along dimensions of one point are 0, so that equal places have equal accesses."""
+        strides = tuple(s if e > 1 else 0 for s, e in zip(place.position.strides, self.extents))
+        return Access(self._operands.number(place.buffer, mode), strides, place.position.offset)
 
     # ---- one node -----------------------------------------------------------------------------------------------------
 
@@ -134,8 +138,7 @@ class Body:
             return self._add(op, (), attr, n.dtype)
         place = self._scope.locate(n, at.flat, self.extents)
         if place is not None:
-            access = Access(self._operands.number(place.buffer, "in"), place.position.strides, place.position.offset)
-            return self._add("load", self._mask(at.guards), access, n.dtype)
+            return self._add("load", self._mask(at.guards), self._access(place, "in"), n.dtype)
         if is_view(n):
             return self._padded(n, at, args[0]) if n.op.name == "pad" else args[0]
         self.computed.add(n)

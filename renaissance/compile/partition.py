@@ -250,8 +250,8 @@ def merged_group(a: Group, b: Group) -> Group | None:
     if b.kind == "map":
         if a.kind in ("map", "row", "contraction") and _points(a) == _points(b):
             return Group(a.kind, a.sizes, a.members + b.members, set(a.kept))
-        if a.kind == "row" and a.sizes[0] == _points(b):
-            return Group("row", a.sizes, a.members + b.members, a.kept.union(b.members))
+        if a.kind in ("row", "column") and _points(a) == _points(b) * a.sizes[1]:
+            return Group(a.kind, a.sizes, a.members + b.members, a.kept.union(b.members))
         return None
     if a.kind == b.kind == "row" and a.sizes == b.sizes:
         return Group("row", a.sizes, a.members + b.members, a.kept | b.kept)

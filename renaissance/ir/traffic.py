@@ -99,20 +99,22 @@ def _loads(item: Item, body: Body) -> Iterator[Touch]:
 def may_overwrite(item: Item, source: int, target: int) -> bool:
     """Whether an item may write buffer `target` on the very bytes of buffer `source` that it reads.
 
-    Every read of the source must be of the element that is written, no later than it is written: an item loads a point before
-    it stores it, and rows do not see each other.
+    What is read must not be written, or be the element that is written at the same point, read no later: an item loads a point
+    before it stores it, and rows do not see each other.
     """
-    stores = [t for t in writes(item) if t.buffer == target]
     loads = [t for t in reads(item) if t.buffer == source]
-    if not loads:
-        return True
-    if not stores or stores[0].access is None or any(_place(t) != _place(stores[0]) for t in (*stores, *loads)):
-        return False
-    if isinstance(item.spec, Contraction) and any(t.sweep == 0 for t in loads):
-        return False
-    return max(t.sweep for t in loads) <= min(t.sweep for t in stores)
+    stores = [t._replace(buffer=source) for t in writes(item) if t.buffer == target]
+    product = isinstance(item.spec, Contraction)  # its operands are read all over before the first tile is stored
+    for load in loads:
+        for store in stores:
+            ordered = load.sweep <= store.sweep and not (product and load.sweep == 0)
+            if load.meets(store) and not (ordered and _same_place(load, store)):
+                return False
+    return True
 
 
-def _place(touch: Touch) -> object:
-    """What two touches must have in common to be at the same element at every point."""
-    return touch.extents, touch.access and (touch.access.strides, touch.access.offset)
+def _same_place(a: Touch, b: Touch) -> bool:
+    """Whether two touches are of the same element at every point."""
+    if a.access is None or b.access is None or a.extents != b.extents:
+        return False
+    return (a.access.strides, a.access.offset) == (b.access.strides, b.access.offset)

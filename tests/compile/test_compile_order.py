@@ -100,9 +100,17 @@ def test_pieces_of_state_are_written_in_place():
     assert plan.copies == () and len(plan.items) == 2
 
 
-def test_pieces_that_read_each_other_go_through_the_arena():
+def test_pieces_that_swap_point_by_point_are_in_place():
+    """One item reads both elements of a point before it writes them."""
     w = leaf(8)
     new = mv.concat([Value(w)[4:8] + 1.0, Value(w)[0:4] * 2.0], 0)
+    plan = plan_of((w,), (), [(w, new)])
+    assert len(plan.items) == 1 and plan.copies == ()
+
+
+def test_pieces_that_read_what_other_points_write_go_through_the_arena():
+    w = leaf(8)
+    new = mv.concat([Value(w)[2:8] + 1.0, Value(w)[0:2] * 2.0], 0)
     plan = plan_of((w,), (), [(w, new)])
     assert len(plan.copies) == 1
 
