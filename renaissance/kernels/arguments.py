@@ -24,6 +24,7 @@ _SLOT_BYTES = 8
 # Words whose second argument shapes the code when it is a constant: division by it, a chain of products, a fixed shift.
 _SPECIALISED = ("floordiv", "mod", "pow", "shl", "shr")
 _INLINE = (0.0, 1.0, -1.0, 2.0, 0.5)  # constants that let LLVM drop operations; others are slots so that kernels are shared
+_ROWS = {0: "same", 1: "next", 2: "second"}
 _NEAR = 1 << 26  # element strides up to here let 16 lanes be addressed with 32-bit indices
 
 
@@ -31,7 +32,8 @@ _NEAR = 1 << 26  # element strides up to here let 16 lanes be addressed with 32-
 class Place:
     """An Access as a kernel sees it: where the block holds its address and its strides (None: the stride is 0).
 
-    row is the class of the stride along the vector dimension: 'same' (0), 'next' (1), 'near' (any, 32-bit lane indices), 'far'.
+    row is the class of the stride along the vector dimension: 'same' (0), 'next' (1), 'second' (2), 'near' (one that lets lanes
+    be numbered in 32 bits), 'far'.
     """
 
     operand: int
@@ -80,7 +82,7 @@ class Arguments:
             base = self.slot(("operand", access.operand, access.offset * dtype.size), PTR)
             strides = tuple(None if s == 0 else self.int(s) for s in access.strides)
             along = access.strides[self.vector]
-            row = "same" if along == 0 else "next" if along == 1 else "near" if abs(along) <= _NEAR else "far"
+            row = _ROWS.get(along) or ("near" if abs(along) <= _NEAR else "far")
             self.places.append(Place(access.operand, dtype, base, strides, row))
             found = self._known[access] = len(self.places) - 1
         return found

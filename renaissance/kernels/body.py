@@ -18,6 +18,7 @@ from renaissance.kernels.lanes import any_lane, both
 from renaissance.kernels.loops import I64, Builder, Value, vec
 from renaissance.kernels.numbers import cast, from_memory, memory, register, rounded, to_memory
 from renaissance.kernels.philox import philox
+from renaissance.kernels.steps import lane_steps
 from renaissance.kernels.words import apply, is_exact
 
 Index = Sequence[Value | None]
@@ -56,8 +57,8 @@ def invariants(b: Builder, body: Sequence[Instr], frame: Frame, index: Index, ca
     emitter = _Emitter(b, body, frame, index, 1, None, 0)
     emitter.given = {("carry", k): v for k, v in (carries or {}).items()}
     found: dict[int, Value] = {}
-    for number in range(len(body)):
-        if _is_invariant(body[number], frame, found):
+    for number, step in enumerate(emitter.steps):
+        if step == 0:
             found[number] = emitter.value(number)
             emitter.values.append(found[number])
         else:
@@ -87,21 +88,13 @@ def cost(body: Sequence[Instr]) -> int:
     return sum(_COSTS.get(i.op, 1) for i in body)
 
 
-def _is_invariant(instr: Instr, frame: Frame, found: Mapping[int, Value]) -> bool:
-    if instr.op == "acc" or any(a not in found for a in instr.args):
-        return False
-    if instr.op == "load":
-        return frame.places[instr.attr].row == "same"  # type: ignore[index]
-    return not (instr.op == "coord" and instr.attr == frame.vector)
-
-
 def _lane_elements(b: Builder, frame: Frame, place: Place, lanes: int) -> Value:
     """How many elements behind lane 0 each lane lies; 32 bits wide where the stride allows."""
     slot = place.strides[frame.vector]
     if slot is None:
         return b.const(vec("i32", lanes), 0)
     stride = frame[slot]
-    kind = "i32" if place.row == "near" else "i64"
+    kind = "i64" if place.row == "far" else "i32"
     numbers = b.iota(vec(kind, lanes))
     return b.mul(numbers, b.splat(b.convert(stride, numbers.type.with_lanes(1)), lanes))
 
@@ -116,6 +109,7 @@ class _Emitter:
         self.lanes = lanes
         self.mask = mask
         self.ahead = ahead
+        self.steps = lane_steps(body, frame.places, frame.vector)
         self.given: Mapping[object, Value | None] = {}
         self.values: list[Value] = []
 
@@ -144,10 +138,19 @@ class _Emitter:
         if place.row == "same" and not args:
             return self.spread(self._one(at, place.dtype, None))
         mask = both(b, self.mask, args[0] if args else None)
-        type = memory(place.dtype, lanes)
-        raw = b.load(at, type, mask=mask) if place.row == "next" else self._picked(
-            at, _lane_elements(b, self.frame, place, lanes), place.dtype, mask)
+        if place.row == "next":
+            raw = b.load(at, memory(place.dtype, lanes), mask=mask)
+        elif place.row == "second" and mask is None:
+            raw = self._every_second(at, place.dtype)
+        else:
+            raw = b.gather(at, _lane_elements(b, self.frame, place, lanes), memory(place.dtype, lanes), mask)
         return from_memory(b, raw, place.dtype)
+
+    def _every_second(self, at: Value, dtype: DType) -> Value:
+        """Two loads, of which the second begins at an odd element so that nothing behind the last lane is read."""
+        b, lanes, type = self.b, self.lanes, memory(dtype, self.lanes)
+        low, high = b.load(at, type), b.load(b.offset(at, (lanes - 1) * dtype.size), type)
+        return b.shuffle(low, high, [*range(0, lanes, 2), *range(lanes + 1, 2 * lanes, 2)])
 
     def _load_at(self, instr: Instr, args: list[Value]) -> Value:
         b = self.b
@@ -156,10 +159,11 @@ class _Emitter:
             at = b.offset(self.frame[slot], b.mul(args[0], dtype.size))
             return self._one(at, dtype, args[1] if len(args) == 2 else None)
         mask = both(b, self.mask, args[1] if len(args) == 2 else None)
-        return from_memory(b, self._picked(self.frame[slot], args[0], dtype, mask), dtype)
-
-    def _picked(self, at: Value, elements: Value, dtype: DType, mask: Value | None) -> Value:
-        return self.b.gather(at, elements, memory(dtype, self.lanes), mask)
+        type = memory(dtype, self.lanes)
+        if self.steps[instr.args[0]] == 1:  # a row of a table: its elements lie side by side
+            at = b.offset(self.frame[slot], b.mul(b.extract(args[0], 0), dtype.size))
+            return from_memory(b, b.load(at, type, mask=mask), dtype)
+        return from_memory(b, b.gather(self.frame[slot], args[0], type, mask), dtype)
 
     def _one(self, at: Value, dtype: DType, mask: Value | None) -> Value:
         """One element. Where it must not be read, the argument block, which can be, is read instead and the value is 0."""

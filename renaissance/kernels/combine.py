@@ -13,7 +13,8 @@ from renaissance.kernels.loops import I64, Builder, Value, vec
 from renaissance.kernels.numbers import register, rounded
 from renaissance.kernels.words import apply
 
-Partial = tuple[Value, ...]  # the value; for argmax and argmin also its position, i32
+# The value; for argmax and argmin also its position (i32), for max and min of floats also a NaN met on the way, else a number.
+Partial = tuple[Value, ...]
 
 _WORDS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
 _NOWHERE = 0x7FFFFFFF  # the position of no element
@@ -38,6 +39,10 @@ class Combine:
         return self.kind in ("argmax", "argmin")
 
     @property
+    def _keeps_nan(self) -> bool:
+        return self.kind in ("max", "min") and self.dtype.is_float
+
+    @property
     def _compared(self) -> DType:
         return uint8 if self.dtype is bool_ and self.keeps_position else self.dtype
 
@@ -45,6 +50,8 @@ class Combine:
         """What leaves any element it is combined with unchanged."""
         type = register(self._compared, lanes)
         value = b.const(type, _neutral(self.kind, self._compared))
+        if self._keeps_nan:
+            return value, b.const(type, 0)
         return (value, b.const(vec("i32", lanes), _NOWHERE)) if self.keeps_position else (value,)
 
     def of_nothing(self, b: Builder) -> Value:
@@ -57,13 +64,16 @@ class Combine:
     def element(self, b: Builder, value: Value, position: Value) -> Partial:
         """A partial result of single elements: values and their positions (i32)."""
         if not self.keeps_position:
-            return (value,)
+            return (value, value) if self._keeps_nan else (value,)
         return (b.zext(value, value.type.with_kind("i8")) if self.dtype is bool_ else value, position)
 
     def merge(self, b: Builder, x: Partial, y: Partial) -> Partial:
         """x, then y."""
         if self.keeps_position:
             return self._better(b, x, y)
+        if self._keeps_nan:  # two short chains in place of a long one
+            beyond = b.cmp("gt" if self.kind == "max" else "lt", y[0], x[0])
+            return b.select(beyond, y[0], x[0]), b.select(b.cmp("ne", y[1], y[1]), y[1], x[1])
         return (rounded(b, apply(b, _WORDS[self.kind], [x[0], y[0]], self.dtype), self.dtype),)
 
     def merge_where(self, b: Builder, mask: Value | None, x: Partial, y: Partial) -> Partial:
@@ -85,6 +95,8 @@ class Combine:
 
     def result(self, b: Builder, part: Partial) -> Value:
         """What the reduction gives: the value, or the position as an int64."""
+        if self._keeps_nan:
+            return b.select(b.cmp("ne", part[1], part[1]), part[1], part[0])
         if not self.keeps_position:
             return part[0]
         return b.convert(part[1], vec("i64", part[1].type.lanes))

@@ -434,9 +434,9 @@ class Builder:
     @contextmanager
     def loop(self, lo: Value | int, hi: Value | int, step: Value | int = 1, carried: Sequence[Value] = ()) -> Iterator[Loop]:
         """A counted loop over i64 values; see Loop."""
-        bounds = [self.const(I64, v) if isinstance(v, int) else v for v in (lo, hi, step)]
-        self._need(all(v.type == I64 for v in bounds), "loop", *bounds)
-        loop = Loop(*bounds, self._new(I64), tuple(carried), tuple(self._new(v.type) for v in carried))
+        lo, hi, step = (self.const(I64, v) if isinstance(v, int) else v for v in (lo, hi, step))
+        self._need(lo.type == hi.type == step.type == I64, "loop", lo, hi, step)
+        loop = Loop(lo, hi, step, self._new(I64), tuple(carried), tuple(self._new(v.type) for v in carried))
         self._block.append(loop)
         with self._inside(loop.body):
             yield loop

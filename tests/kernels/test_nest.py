@@ -84,6 +84,7 @@ def test_broadcast_bias_and_column(extents, target):
 
 @pytest.mark.parametrize("n", [1, 17, 100])
 def test_strided_reversed_and_transposed(n, target):
+    """Also a second output, which is transposed: whole blocks of columns at a time."""
     body = Body()
     every_third = body.load(0, (3 * n, 3), offset=1)
     backwards = body.load(1, (n, -1), offset=n - 1)
@@ -122,6 +123,34 @@ def test_gather(dtype, target):
     index = np.random.default_rng(0).integers(-3, 50, 77)
     index[index < 0] = -(10**12)  # must not be read
     agree(work, [samples(dtype, (50,)), index, np.zeros(77, dtype.numpy)], target)
+
+
+@pytest.mark.parametrize("dtype", [F, dt.bfloat16, dt.uint8], ids=lambda d: d.name)
+def test_rows_of_a_table(dtype, target):
+    """out[i, j] = table[index[i], j + 3], negative indices counting from the end: contiguous along the row."""
+    body = Body()
+    chosen = body.load(1, (1, 0), dt.int64)
+    negative = body.add("lt", (chosen, body.const(0, dt.int64)), None, dt.bool_)
+    from_end = body.add("add", (chosen, body.const(9, dt.int64)), None, dt.int64)
+    chosen = body.add("where", (negative, from_end, chosen), None, dt.int64)
+    start = body.add("add", (body.coord(1), body.add("mul", (chosen, body.const(80, dt.int64)), None, dt.int64)), None, dt.int64)
+    inside = body.add("lt", (body.coord(1), body.const(77, dt.int64)), None, dt.bool_)
+    at = body.add("sub", (start, body.const(-3, dt.int64)), None, dt.int64)
+    got = body.add("load_at", (at, inside), 0, dtype)
+    work = item(map_of((20, 79), body, store(2, (79, 1), got)), [dtype, dt.int64], [dtype])
+    index = np.random.default_rng(0).integers(-9, 9, 20)
+    agree(work, [samples(dtype, (9, 80)), index, np.zeros((20, 79), dtype.numpy)], target)
+
+
+@pytest.mark.parametrize("dtype", [F, dt.float64, dt.bfloat16, dt.int8], ids=lambda d: d.name)
+@pytest.mark.parametrize("n", [1, 16, 65])
+def test_every_second_element(dtype, n, target):
+    """The even and the odd elements; the last odd one is the last of the operand."""
+    body = Body()
+    even, odd = body.load(0, (2 * n, 2), dtype), body.load(0, (2 * n, 2), dtype, offset=1)
+    larger = body.add("maximum", (even, odd), None, dtype)
+    work = item(map_of((3, n), body, store(1, (n, 1), larger)), [dtype], [dtype])
+    agree(work, [samples(dtype, (3, 2 * n)), np.zeros((3, n), dtype.numpy)], target)
 
 
 def test_coordinates_survive_reordering(target):
@@ -183,7 +212,7 @@ def test_one_code_for_many_shapes_and_constants():
         return lower(work, TARGETS[0], 2).key
     assert key(10, 0.3, 0) == key(100_000, 0.7, 5)
     assert key(10, 0.3, 0) != key(10, 0.3, 0, stride=2)
-    assert key(10, 0.3, 0, stride=3) == key(10, 0.3, 0, stride=2)
+    assert key(10, 0.3, 0, stride=3) == key(10, 0.3, 0, stride=40)
     assert key(10, 0.3, 0).isidentifier()
 
 

@@ -2,7 +2,8 @@
 
 replaces  the stages' definition, point by point
 order     element i of a reduced row goes to accumulator i % 64: four vectors of 16 lanes, folded by halves
-tiles     map: up to 4 vectors of 16 lanes at a time, then vectors under a mask; reduce: 64 elements, then 64 under masks
+tiles     map: up to 4 vectors of 16 lanes at a time, then vectors under a mask; reduce: 64 elements, then 64 under masks; a map
+          that turns an operand goes through all its rows 64 columns at a time, so that cache lines are used up
 chunks    rows; of a map with few rows also runs of columns
 share     of memory speed: near 1 for short bodies
 """
@@ -25,7 +26,7 @@ from renaissance.kernels.schedules.sweep import LANES, Sweep, bind, pattern_name
 
 _VECTORS = BLOCK // LANES
 _LIGHT, _MEDIUM = 24, 60  # costs of bodies that are written out four times and twice; dearer ones hide their latency alone
-_HEAVY_REDUCE = 40  # from this cost on a reduction is written once, all of it under masks
+_HEAVY_REDUCE = 16  # from this cost on a reduction is written once, all of it under masks
 
 
 def lower_row(item: Item, nest: Nest, threads: int) -> Lowered:
@@ -42,43 +43,58 @@ def lower_row(item: Item, nest: Nest, threads: int) -> Lowered:
     point_cost = sum(s.cost for s in sweeps if s.kind != "point")
     chunks = cut(rows, columns, point_cost, threads, columns_too=is_map)
     where = space(arguments, outer, columns, chunks, rows=rows)
-    empty = columns == 0
-    key = code_key(pattern_name("row", nest.stages), ("row", sweeps, where, empty, arguments.structure()))
+    empty, turned = columns == 0, is_map and _turns(nest)
+    key = code_key(pattern_name("row", nest.stages), ("row", sweeps, where, empty, turned, arguments.structure()))
 
     def build() -> Module:
         module = Module(key)
-        _Rows(module, key, arguments, sweeps, where, empty)
+        rows = _Rows(module, key, arguments, where, empty)
+        rows.by_blocks(sweeps) if turned else rows.whole(sweeps, rows.region.start, rows.region.end)
         return module
 
     return Lowered(key, key, build, tuple(arguments.slots), chunks.count)
 
 
+def _turns(nest: Nest) -> bool:
+    """Whether an operand is contiguous in another dimension than the row."""
+    accesses = [i.attr for s in nest.stages for i in s.body if i.op == "load"]
+    accesses += [store.access for s in nest.stages for store in s.stores]
+    return any(abs(a.strides[-1]) > 1 and 1 in a.strides[:-1] for a in accesses)  # type: ignore[union-attr]
+
+
 class _Rows:
     """Writes the function of a pattern; `empty` rows have no elements."""
 
-    def __init__(self, module: Module, symbol: str, arguments: Arguments, sweeps: Sequence[Sweep], where: Space, empty: bool):
+    def __init__(self, module: Module, symbol: str, arguments: Arguments, where: Space, empty: bool):
         self.b = module.function(symbol, [("args", PTR), ("chunk", I64), ("scratch", PTR)])
         self.frame = Frame(self.b, arguments)
         self.region = Region(self.b, self.frame, where)
         self.empty = empty
+
+    def by_blocks(self, sweeps: Sequence[Sweep]) -> None:
+        """All rows of a block of columns, then the next block."""
+        b, region = self.b, self.region
+        with b.loop(region.start, region.end, BLOCK) as block:
+            self.whole(sweeps, block.index, b.min(b.add(block.index, BLOCK), region.end))
+
+    def whole(self, sweeps: Sequence[Sweep], start: Value, end: Value) -> None:
+        """All stages for each row, maps from column `start` to `end`."""
+        b, frame = self.b, self.frame
         with self.region.rows() as outer:
             carries: dict[tuple[int, int], Value] = {}
             for number, sweep in enumerate(sweeps):
-                self.sweep(number, sweep, outer, carries)
+                if sweep.kind == "point":
+                    values = bodies.emit(b, sweep.body, frame, [*outer, None], 1, carries=carries)
+                    sweep.put(b, frame, values, [*outer, None], 1)
+                    carries.update({(number, i): v for i, v in enumerate(values)})
+                elif sweep.combine is not None:
+                    carries[number, 0] = self.reduce(sweep, sweep.combine, outer, carries)
+                elif not self.empty:
+                    self.map(sweep, outer, carries, start, end)
 
-    def sweep(self, number: int, sweep: Sweep, outer: list[Value], carries: dict[tuple[int, int], Value]) -> None:
-        if sweep.kind == "point":
-            values = bodies.emit(self.b, sweep.body, self.frame, [*outer, None], 1, carries=carries)
-            sweep.put(self.b, self.frame, values, [*outer, None], 1)
-            carries.update({(number, i): v for i, v in enumerate(values)})
-        elif sweep.combine is not None:
-            carries[number, 0] = self.reduce(sweep, sweep.combine, outer, carries)
-        elif not self.empty:
-            self.map(sweep, outer, carries)
-
-    def map(self, sweep: Sweep, outer: list[Value], carries: bodies.Carries) -> None:
+    def map(self, sweep: Sweep, outer: list[Value], carries: bodies.Carries, start: Value, end: Value) -> None:
         """Full vectors, several at a time; then the rest, a vector at a time under its mask."""
-        b, start, end = self.b, self.region.start, self.region.end
+        b = self.b
         known = bodies.invariants(b, sweep.body, self.frame, [*outer, None], carries)
         step = LANES * _unrolled(sweep)
         whole = b.add(start, b.and_(b.sub(end, start), -step))

@@ -56,10 +56,12 @@ def lower_scatter(item: Item, spec: Scatter, threads: int) -> Lowered:
     rows_each, columns_each, across, count = _cut(spec, threads)
     dtype = item.operands[spec.out].dtype
     pattern = _Pattern(
-        arguments.bind(spec.index), arguments.bind(spec.value),
-        None if spec.init is None else arguments.place(spec.init), arguments.place(Access(spec.out, (spec.n, 1))),
-        Combine("sum", dtype) if spec.combine == "sum" else None,
-        *(arguments.int(v) for v in (spec.rows, spec.n, spec.m, rows_each, columns_each, across)), spec.n == 1)
+        index=arguments.bind(spec.index), value=arguments.bind(spec.value),
+        init=None if spec.init is None else arguments.place(spec.init), out=arguments.place(Access(spec.out, (spec.n, 1))),
+        combine=Combine("sum", dtype) if spec.combine == "sum" else None,
+        rows=arguments.int(spec.rows), columns=arguments.int(spec.n), count=arguments.int(spec.m),
+        rows_each=arguments.int(rows_each), columns_each=arguments.int(columns_each), across=arguments.int(across),
+        single=spec.n == 1)
     key = code_key(f"scatter_{spec.combine}_{dtype.name}", (pattern, arguments.structure()))
 
     def build() -> Module:
@@ -89,9 +91,9 @@ class _Writer:
         self.pattern = p = pattern
         self.lanes = 1 if p.single else LANES
         chunk, across = b.param("chunk"), frame[p.across]
-        self.first = b.mul(b.div(chunk, across), frame[p.rows_each])
+        self.first = b.mul(b.udiv(chunk, across), frame[p.rows_each])
         self.end = b.min(b.add(self.first, frame[p.rows_each]), frame[p.rows])
-        self.start = b.mul(b.rem(chunk, across), frame[p.columns_each])
+        self.start = b.mul(b.urem(chunk, across), frame[p.columns_each])
         self.stop = b.min(b.add(self.start, frame[p.columns_each]), frame[p.columns])
         self.initial()
         with b.loop(0, frame[p.count]) as loop:

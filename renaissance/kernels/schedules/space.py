@@ -40,9 +40,9 @@ class Region:
         self.b = b
         self.extents = [frame[e] for e in space.outer]
         self.columns = frame[space.columns]
-        self.first_row = b.mul(b.div(chunk, across), frame[space.rows_each])
+        self.first_row = b.mul(b.udiv(chunk, across), frame[space.rows_each])
         self.end_row = b.min(b.add(self.first_row, frame[space.rows_each]), frame[space.rows])
-        block = b.mul(b.rem(chunk, across), frame[space.blocks_each])
+        block = b.mul(b.urem(chunk, across), frame[space.blocks_each])
         self.start = b.shl(block, BLOCK_BITS)
         self.end = b.min(b.shl(b.add(block, frame[space.blocks_each]), BLOCK_BITS), self.columns)
 
@@ -60,8 +60,8 @@ class Region:
         b, row = self.b, self.first_row
         index: list[Value] = []
         for extent in reversed(self.extents[1:]):
-            index.insert(0, b.rem(row, extent))
-            row = b.div(row, extent)
+            index.insert(0, b.urem(row, extent))
+            row = b.udiv(row, extent)
         return [row, *index]
 
     def _next_index(self, index: Sequence[Value]) -> list[Value]:
