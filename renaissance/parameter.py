@@ -141,7 +141,7 @@ def gather(parameters: Sequence[Parameter]) -> Tensor:
         if home is not base or start != at:
             return join_flat([p.detach() for p in parameters])
         at += p.size
-    return base if first == 0 and at == base.size else base[first:at]  # type: ignore[index]
+    return base if first == 0 and at == base.size else base[first:at]
 
 
 def scatter(parameters: Sequence[Parameter], flat: Tensor) -> list[tuple[Tensor | Part, Tensor]]:
@@ -151,7 +151,7 @@ def scatter(parameters: Sequence[Parameter], flat: Tensor) -> list[tuple[Tensor 
     for p in parameters:
         home, start = p.place()
         if home is not base or start != first + at:
-            return [(q, flat[b - q.size:b]) for q, b in _ends(parameters)]  # type: ignore[index]
+            return [(q, flat[b - q.size:b]) for q, b in _ends(parameters)]
         at += p.size
     return [(Part(base, first), flat)]
 

@@ -167,7 +167,7 @@ class Tensor(Value):
         return self.shape[0]
 
     def __iter__(self):
-        return (self[i] for i in range(len(self)))  # type: ignore[index]
+        return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
         note = ", requires_grad=True" if self.requires_grad else ""
@@ -274,20 +274,20 @@ class Tensor(Value):
         """The transpose of a matrix."""
         if self.ndim != 2:
             raise ShapeError(f"T: takes 2 axes, got shape {self.shape}; use permute_dims")
-        return self.permute_dims((1, 0))  # type: ignore[attr-defined]
+        return self.permute_dims((1, 0))
 
     @property
     def mT(self) -> Tensor:  # noqa: N802
         """The last two axes swapped."""
-        return self.transpose(-1, -2)  # type: ignore[attr-defined]
+        return self.transpose(-1, -2)
 
     def to(self, dtype: Any) -> Tensor:
         """Convert to another dtype: PyTorch's name for astype."""
-        return self.astype(dtype)  # type: ignore[attr-defined]
+        return self.astype(dtype)
 
     def float(self) -> Tensor:
         """Convert to float32."""
-        return self.astype(dt.float32)  # type: ignore[attr-defined]
+        return self.astype(dt.float32)
 
     def copy_(self, source: Any) -> Tensor:
         """Overwrite the elements with those of another tensor.
@@ -297,7 +297,7 @@ class Tensor(Value):
         raises   ShapeError when it does not broadcast
         source   PyTorch, copy_
         """
-        value = as_tensor(source).detach().astype(self.dtype).broadcast_to(self.shape)  # type: ignore[attr-defined]
+        value = as_tensor(source).detach().astype(self.dtype).broadcast_to(self.shape)
         overwrite([(self, value)])
         return self
 
@@ -465,7 +465,7 @@ def _wholes(pairs: Sequence[tuple[Tensor | Part, Tensor]]) -> list[tuple[Tensor,
     parts: dict[int, tuple[Tensor, list[tuple[int, Tensor]]]] = {}
     for t, value in pairs:
         base, start = t.place()
-        if base is t:
+        if isinstance(t, Tensor) and base is t:
             result.append((t, value))
         else:
             parts.setdefault(id(base), (base, []))[1].append((start, value))
@@ -473,16 +473,16 @@ def _wholes(pairs: Sequence[tuple[Tensor | Part, Tensor]]) -> list[tuple[Tensor,
         joined, at = [], 0
         for start, value in sorted(pieces, key=lambda piece: piece[0]):
             if start > at:
-                joined.append(base[at:start])  # type: ignore[index]
+                joined.append(base[at:start])
             joined.append(value)
             at = start + value.size
         if at < base.size:
-            joined.append(base[at:])  # type: ignore[index]
+            joined.append(base[at:])
         result.append((base, join_flat(joined)))
     return result
 
 
-def _data(n: Node) -> Region:
+def _data(n: Node) -> Any:
     while n.data is None and n.op.kind == "identity":
         n = n.inputs[0]
     return n.data
@@ -551,7 +551,7 @@ def _filled(shape: tuple[int, ...], dtype: DType, value: Any) -> engine.Storage:
 def as_tensor(data: Any, dtype: Any = None) -> Tensor:
     """`data` as a tensor: itself if it is one, else a copy."""
     if isinstance(data, Tensor):
-        return data if dtype is None else data.astype(dtype)  # type: ignore[attr-defined]
+        return data if dtype is None else data.astype(dtype)
     return tensor(data, dtype)
 
 
@@ -583,7 +583,7 @@ def full(shape: int | Sequence[int], value: float, dtype: Any = None) -> Tensor:
         raise ShapeError(f"full: sizes must be non-negative, got {sizes}")
     wanted = dt.dtype(dtype) if dtype is not None else dt.dtype(type(value))
     if tracing.recorder is not None:
-        return Tensor(const(value, wanted)).broadcast_to(sizes)  # type: ignore[attr-defined]
+        return Tensor(const(value, wanted)).broadcast_to(sizes)
     return from_storage(_filled(sizes, wanted, value), sizes, wanted)
 
 

@@ -209,7 +209,7 @@ class Entry:
         kept = [(t, g) for t, g in recorder.graded if g is not None and g is not USED]
         self.kept = [t for t, _ in kept]
         self.dropped = [(t, g) for t, g in recorder.graded if g is None or g is USED]
-        grads = [_bare(g._node) for _, g in kept]
+        grads = [_bare(g._node) for _, g in kept if g is not None]
         unique_outputs = list(dict.fromkeys(n for n in (*outputs, *grads) if n is not None))
         linear = Linear(unique_outputs, assigns, set(), traced=True)
         self.key = linear.key
@@ -364,7 +364,7 @@ class CompiledFunction:
         rows, others = first.key[0], second.key[0]
         at = next((i for i, (a, b) in enumerate(itertools.zip_longest(rows, others)) if a != b), None)
         line = "" if at is None else next((f" at {where}" for where in (*second.lines[at:], *first.lines[at:]) if where), "")
-        raise TraceError(f"compiled function {self.__name__} does something else on its second call{line}: a Python value that it captures "
+        raise TraceError(f"compiled function {self._function.__name__} does something else on its second call{line}: a Python value that it captures "
                          "changed between the calls; pass it as an argument, or make it a tensor and update that in place")
 
     def _trace(self, signature: Any, skeleton: Any, flat: list[Any]) -> Entry:

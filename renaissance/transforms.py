@@ -59,7 +59,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | tuple[int, ...] 
 def _result(n: Node | None, like: Tensor, own: set[Node]) -> Tensor:
     """A gradient as a tensor: zeros where nothing flows; it asks for gradients itself only if variables besides `own` do."""
     if n is None:
-        return Tensor(const(0.0, like.dtype)).broadcast_to(like.shape)  # type: ignore[attr-defined]
+        return Tensor(const(0.0, like.dtype)).broadcast_to(like.shape)
     order = topological([n], lambda v: not v.needs_grad or (v.op is VARIABLE and v not in own))
     others = any(v.op is VARIABLE and v not in own for v in order)
     return Tensor(n if others else detached(n))

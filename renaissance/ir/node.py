@@ -48,7 +48,7 @@ class Node:
 
     __slots__ = ("op", "inputs", "attrs", "shape", "dtype", "needs_grad", "data", "depth", "serial", "__weakref__")
 
-    def __init__(self, op: Op, inputs: tuple[Node, ...], attrs: tuple[Hashable, ...], shape: Shape, dtype: DType):
+    def __init__(self, op: Op, inputs: tuple[Node, ...], attrs: tuple[Any, ...], shape: Shape, dtype: DType):
         self.op = op
         self.inputs = inputs
         self.attrs = attrs

@@ -67,7 +67,7 @@ def _slices(starts: Shape, stops: Shape, steps: Shape) -> tuple[slice, ...]:
 def _vjp_expand(ct: Value, out: Value, inputs: tuple[Value, ...], shape: Shape) -> tuple[Value, ...]:
     x = inputs[0]
     axes = tuple(a for a, (m, n) in enumerate(zip(x.shape, shape)) if m == 1 and n != 1)
-    return (reshape(ct.sum(axis=axes), x.shape),)  # type: ignore[attr-defined]
+    return (reshape(ct.sum(axis=axes), x.shape),)
 
 
 def _vjp_slice(ct: Value, out: Value, inputs: tuple[Value, ...], starts: Shape, stops: Shape, steps: Shape) -> tuple[Value, ...]:
@@ -94,13 +94,13 @@ def _dilate(x: Value, axis: int, step: int) -> Value:
     widths = [(0, 0)] * column.ndim
     widths[axis + 1] = (0, step - 1)
     spread = reshape(pad(column, tuple(widths)), (*lead, n * step, *tail))
-    return spread[(slice(None),) * axis + (slice(0, (n - 1) * step + 1),)]  # type: ignore[index]
+    return spread[(slice(None),) * axis + (slice(0, (n - 1) * step + 1),)]
 
 
 def _vjp_concat(ct: Value, out: Value, inputs: tuple[Value, ...], axis: int) -> tuple[Value, ...]:
     ends = list(itertools.accumulate(x.shape[axis] for x in inputs))
     lead = (slice(None),) * axis
-    return tuple(ct[(*lead, slice(end - x.shape[axis], end))] for x, end in zip(inputs, ends))  # type: ignore[index]
+    return tuple(ct[(*lead, slice(end - x.shape[axis], end))] for x, end in zip(inputs, ends))
 
 
 RESHAPE = Op("reshape", "movement", _infer_reshape, lambda a, shape, out: a[0].reshape(shape),

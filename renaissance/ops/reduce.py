@@ -62,7 +62,7 @@ def _vjp_prod(ct: Value, out: Value, inputs: tuple[Value, ...], axes: tuple[int,
     filled = where(zero, lit(1, x), x)
     rest = _kept(x, prod(filled, axes), axes)
     others = where(zero, where(equal(zeros, lit(1, x)), rest, lit(0, x)), divide(_kept(x, out, axes), filled))
-    return (_kept(x, ct, axes) * others,)  # type: ignore[operator]
+    return (_kept(x, ct, axes) * others,)
 
 
 def _numpy(function: Any):

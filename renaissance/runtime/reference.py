@@ -19,7 +19,7 @@ def array_at(address: int, n: Node) -> np.ndarray:
     size = sh.size(n.shape) * n.dtype.size
     if size == 0:
         return np.empty(n.shape, n.dtype.numpy)
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), n.dtype.numpy).reshape(n.shape)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address)).view(n.dtype.numpy).reshape(n.shape)
 
 
 def evaluate(nodes: Sequence[Node], known: dict[Node, Any]) -> dict[Node, Any]:
