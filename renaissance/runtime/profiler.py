@@ -6,9 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from rich.console import Console
-from rich.table import Table
-
 from renaissance.config import settings
 from renaissance.errors import ArgumentError
 from renaissance.ir.plan import Item
@@ -65,21 +62,20 @@ class Profile:
         rows = [_row(name, group, total_s, peaks) for (name, _, _), group in groups.items()]
         return sorted(rows, key=lambda row: -row.time_s)
 
-    def table(self, peaks: Peaks | None = None) -> Table:
-        """The rows as a table to print."""
-        table = Table(title="profile", title_justify="left")
-        for heading in ("kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of peak"):
-            table.add_column(heading, justify="left" if heading == "kernel" else "right", overflow="fold")
+    def text(self, peaks: Peaks | None = None) -> str:
+        """The rows as a table, one line each, below a line of headings."""
+        table = [("kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of peak")]
         for row in self.rows(peaks):
-            table.add_row(
-                row.name, str(row.calls), f"{row.time_s * 1e3:.3f}", f"{row.share:.1%}", f"{row.flops_per_s * 1e-9:.1f}",
-                f"{row.bytes_per_s * 1e-9:.1f}", "" if row.peak_share is None else f"{row.peak_share:.0%}",
-            )
-        return table
+            peak_share = "" if row.peak_share is None else f"{row.peak_share:.0%}"
+            table.append((row.name, str(row.calls), f"{row.time_s * 1e3:.3f}", f"{row.share:.1%}", f"{row.flops_per_s * 1e-9:.1f}",
+                          f"{row.bytes_per_s * 1e-9:.1f}", peak_share))
+        widths = [max(len(cell) for cell in column) for column in zip(*table)]
+        lines = [(name.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(cells, widths[1:]))) for name, *cells in table]
+        return "\n".join("  ".join(cells) for cells in lines)
 
     def print(self, peaks: Peaks | None = None) -> None:
         """Print the table."""
-        Console().print(self.table(peaks))
+        print(self.text(peaks))
 
 
 @contextmanager
