@@ -67,8 +67,8 @@ class Profile:
         table = [("kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of peak")]
         for row in self.rows(peaks):
             peak_share = "" if row.peak_share is None else f"{row.peak_share:.0%}"
-            table.append((row.name, str(row.calls), f"{row.time_s * 1e3:.3f}", f"{row.share:.1%}", f"{row.flops_per_s * 1e-9:.1f}",
-                          f"{row.bytes_per_s * 1e-9:.1f}", peak_share))
+            rates = f"{row.flops_per_s * 1e-9:.1f}", f"{row.bytes_per_s * 1e-9:.1f}"
+            table.append((row.name, str(row.calls), f"{row.time_s * 1e3:.3f}", f"{row.share:.1%}", *rates, peak_share))
         widths = [max(len(cell) for cell in column) for column in zip(*table)]
         lines = [(name.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(cells, widths[1:]))) for name, *cells in table]
         return "\n".join("  ".join(cells) for cells in lines)
