@@ -8,7 +8,7 @@ from renaissance.errors import GradientError
 from renaissance.ir.node import Node, topological, unique
 from renaissance.ops.composed import COMPOSED, Template, substituted
 from renaissance.ops.elementwise import CAST, OPS, add, astype, equal, lit, where
-from renaissance.ops.value import LEAF, Value, apply, variable, with_grad_enabled
+from renaissance.ops.value import LEAF, VARIABLE, Value, apply, variable, with_grad_enabled
 
 
 def _behind_a_choice(order: Sequence[Node]) -> set[Node]:
@@ -20,6 +20,11 @@ def _behind_a_choice(order: Sequence[Node]) -> set[Node]:
         elif n in tainted:
             tainted.update(n.inputs)
     return tainted
+
+
+def _carries_wide(n: Node) -> bool:
+    """Whether a cotangent wider than the node goes on as it is: through casts, and through what only moves elements."""
+    return n.op is CAST or n.op.kind == "movement" or n.op is VARIABLE
 
 
 def _needs_guard(n: Node) -> bool:
@@ -55,7 +60,7 @@ def _composed_vjp(ct: Value, inputs: tuple[Value, ...], template: Template, inde
 def vjp(outputs: Sequence[Node], cotangents: Sequence[Node], wrt: Sequence[Node]) -> list[Node | None]:
     """The cotangents of `wrt` when `outputs` have the given ones; None where nothing flows.
 
-    A cotangent has the dtype of its node, but one on its way through a cast is not rounded to the narrow dtype first.
+    A cotangent has the dtype of its node, but one on its way back to a cast is not rounded to the narrow dtype first.
     Contributions are added in reverse order of creation of the nodes they come from.
     """
     targets = set(wrt)
@@ -64,7 +69,7 @@ def vjp(outputs: Sequence[Node], cotangents: Sequence[Node], wrt: Sequence[Node]
     ct: dict[Node, Value] = {}
 
     def give(n: Node, value: Value) -> None:
-        if value.dtype is not n.dtype and n.op is not CAST:
+        if value.dtype is not n.dtype and not _carries_wide(n):
             value = astype(value, n.dtype)
         known = ct.get(n)
         ct[n] = value if known is None else add(known, value)
@@ -87,4 +92,4 @@ def vjp(outputs: Sequence[Node], cotangents: Sequence[Node], wrt: Sequence[Node]
         for i, g in zip(n.inputs, grads):
             if g is not None and (i.needs_grad or i in targets):
                 give(i, where(equal(value, lit(0, value)), lit(0, g), g) if guarded else g)
-    return [ct[w].node if w in ct else None for w in wrt]
+    return [astype(ct[w], w.dtype).node if w in ct else None for w in wrt]
