@@ -108,9 +108,7 @@ class Body:
         return Store(self._access(place, "out"), value)
 
     def _access(self, place: Place, mode: str) -> Access:
-        """Where to read or write; strides along dimensions of one point are 0, so that equal places have equal accesses."""
-        strides = tuple(s if e > 1 else 0 for s, e in zip(place.position.strides, self.extents))
-        return Access(self._operands.number(place.buffer, mode), strides, place.position.offset)
+        return Access(self._operands.number(place.buffer, mode), place.position.strides, place.position.offset)
 
     # ---- one node -----------------------------------------------------------------------------------------------------
 

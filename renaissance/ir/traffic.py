@@ -117,4 +117,5 @@ def _same_place(a: Touch, b: Touch) -> bool:
     """Whether two touches are of the same element at every point."""
     if a.access is None or b.access is None or a.extents != b.extents:
         return False
-    return (a.access.strides, a.access.offset) == (b.access.strides, b.access.offset)
+    strides = zip(a.access.strides, b.access.strides, a.extents)
+    return a.access.offset == b.access.offset and all(s == t or e == 1 for s, t, e in strides)
