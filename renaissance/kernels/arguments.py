@@ -87,6 +87,16 @@ class Arguments:
             found = self._known[access] = len(self.places) - 1
         return found
 
+    def output(self, access: Access) -> int:
+        """The number of the Place of an access that is written.
+
+        No element is written at two points, so a stride of 0 along the lanes means that there is one point: any stride will do, and
+        1 lets it be stored as a vector under a mask like the others.
+        """
+        strides = list(access.strides)
+        strides[self.vector] = strides[self.vector] or 1
+        return self.place(replace(access, strides=tuple(strides)))
+
     def bind(self, body: Sequence[Instr]) -> tuple[Instr, ...]:
         """The body with attrs turned into numbers of places and slots: its pattern, which `body.emit` takes."""
         return tuple(replace(i, attr=self._attribute(n, i, body)) for n, i in enumerate(body))

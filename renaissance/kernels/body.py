@@ -68,17 +68,12 @@ def invariants(b: Builder, body: Sequence[Instr], frame: Frame, index: Index, ca
 
 def store(b: Builder, frame: Frame, place: int, value: Value, index: Index, lanes: int, mask: Value | None = None, *,
           ahead: int = 0) -> None:
-    """Write the value of an instruction through a place, lanes along the vector dimension.
-
-    raises  KernelError where several lanes would write the same element
-    """
+    """Write the value of an instruction through an output's place, lanes along the vector dimension."""
     p = frame.places[place]
     value = to_memory(b, value, p.dtype)
     at = frame.address(place, index, ahead)
     if lanes == 1 or p.row == "next":
         b.store(value, at, mask=mask)
-    elif p.row == "same":
-        raise KernelError(f"{b.name}: operand {p.operand} is stored with stride 0 along the vector dimension")
     else:
         b.scatter(value, at, _lane_elements(b, frame, p, lanes), mask)
 

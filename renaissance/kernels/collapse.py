@@ -49,24 +49,10 @@ def simplified(nest: Nest, fixed: int) -> Nest:
         else:
             dimensions.append([d])
     dimensions += [[d] for d in range(free, rank)]
-    if not dimensions or (fixed == 0 and 0 in nest.extents):
-        dimensions = [[]]  # a single point, or none
+    if not dimensions:
+        dimensions = [[]]  # a single point
     extents = tuple(math.prod(nest.extents[d] for d in g) for g in dimensions)
-    if fixed == 0 and 0 in nest.extents:
-        extents = (0,)
-    return _single_stored(replace(nest, extents=extents, stages=_all_rewritten(nest, dimensions)))
-
-
-def _single_stored(nest: Nest) -> Nest:
-    """A row of one element is stored through any stride: 1, so that it is stored as a vector under a mask like any other."""
-    if nest.extents[-1] > 1:
-        return nest
-
-    def one(store: Store) -> Store:
-        access = store.access
-        return replace(store, access=replace(access, strides=(*access.strides[:-1], 1)))
-
-    return replace(nest, stages=tuple(replace(s, stores=tuple(map(one, s.stores))) for s in nest.stages))
+    return replace(nest, extents=extents, stages=_all_rewritten(nest, dimensions))
 
 
 def _access_steps(nest: Nest) -> list[tuple[int, ...]]:

@@ -48,15 +48,15 @@ def epilogue(body: Sequence[Instr], stores: Sequence[Store], operands: Sequence[
     """The Epilogue of a contraction."""
     arguments = Arguments(operands, vector=2)
     bound = arguments.bind(body)
-    return Epilogue(arguments, bound, tuple((arguments.place(s.access), s.value) for s in stores))
+    return Epilogue(arguments, bound, tuple((arguments.output(s.access), s.value) for s in stores))
 
 
 def finisher(module: Module, name: str, epilogue: Epilogue, unit: Unit, target: Target, *, vectors: int,
              partial: bool) -> Builder:
     """Add the function that finishes a tile of a panel, of which columns may lie beyond the matrix (`partial`).
 
-    Its parameters: args (the epilogue's slots), batch, row and rows (first, count), column, width (first, how many exist), sums (the
-    tile [rows][panel width] in scratch).
+    Its parameters: args (the epilogue's slots), batch, row and rows (first, count), column and width (first, how many exist),
+    sums (the tile [rows][panel width] in scratch).
     """
     b = module.function(name, [("args", PTR), ("batch", I64), ("row", I64), ("rows", I64), ("column", I64), ("width", I64),
                                ("sums", PTR)], exported=False, noinline=True)

@@ -57,7 +57,7 @@ def lower_scatter(item: Item, spec: Scatter, threads: int) -> Lowered:
     dtype = item.operands[spec.out].dtype
     pattern = _Pattern(
         index=arguments.bind(spec.index), value=arguments.bind(spec.value),
-        init=None if spec.init is None else arguments.place(spec.init), out=arguments.place(Access(spec.out, (spec.n, 1))),
+        init=None if spec.init is None else arguments.place(spec.init), out=arguments.output(Access(spec.out, (spec.n, 1))),
         combine=Combine("sum", dtype) if spec.combine == "sum" else None,
         rows=arguments.int(spec.rows), columns=arguments.int(spec.n), count=arguments.int(spec.m),
         rows_each=arguments.int(rows_each), columns_each=arguments.int(columns_each), across=arguments.int(across),

@@ -39,7 +39,7 @@ class Sweep:
 def bind(arguments: Arguments, stage: Stage) -> Sweep:
     """The pattern of a stage."""
     body = arguments.bind(stage.body)
-    stores = tuple((arguments.place(s.access), s.value) for s in stage.stores)
+    stores = tuple((arguments.output(s.access), s.value) for s in stage.stores)
     return Sweep(stage.kind, body, stores, Combine(stage.combine, stage.body[-1].dtype) if stage.combine else None)
 
 
