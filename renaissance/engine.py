@@ -104,18 +104,28 @@ def copied(region: Region, like: Node) -> Region:
     return made
 
 
+_KEY_FORM = 2  # what a plan's key stands for: another number when that changes, so that no plan of old is taken for a new one
+
+
 class Program:
-    """A graph that can be run: what it needs is given by address and value."""
+    """A graph that can be run: what it needs is given by address and value.
+
+    A plan found by its key knows leaves and scalars only by their places in the written-down form, so the expanded graph's own
+    form says which they are: its order may be another than that of the graph of composed nodes, and some may not be needed.
+    """
 
     def __init__(self, graph: Graph, on: str):
-        graph = expanded(graph)
+        whole = expanded(graph)
+        linear = Linear(whole.outputs, whole.assigns, set(), traced=True)
+        self._inputs, self._scalars = _places(linear.leaves, graph.leaves), _places(linear.scalars, graph.scalars)
+        graph = Graph(tuple(linear.leaves), tuple(linear.scalars), whole.outputs, whole.assigns)
         self.output_sizes = [max(1, sh.size(n.shape) * n.dtype.size) for n in graph.outputs]
         self.plan = None
         if on == "reference":
             self.executable: Any = ReferenceExecutable(graph)
         else:
             target, threads = host_target(), settings().threads
-            text = hashlib.sha256(repr((Linear(graph.outputs, graph.assigns, set(), traced=True).key, target)).encode()).hexdigest()
+            text = hashlib.sha256(repr((_KEY_FORM, linear.key, target)).encode()).hexdigest()
             self.plan = load_plan(text)
             if self.plan is None:
                 self.plan = compile_graph(graph, target)
@@ -124,9 +134,21 @@ class Program:
 
     def run(self, inputs: Sequence[int], scalars: Sequence[int | float]) -> list[Region]:
         """Run once; the outputs are in fresh memory, assigned leaves are changed in place."""
+        if self._inputs is not None:
+            inputs = [inputs[i] for i in self._inputs]
+        if self._scalars is not None:
+            scalars = [scalars[i] for i in self._scalars]
         regions = [Region(Storage(size)) for size in self.output_sizes]
         self.executable.run(inputs, [r.address for r in regions], scalars)
         return regions
+
+
+def _places(needed: Sequence[Node], given: Sequence[Node]) -> list[int] | None:
+    """Where each needed node is among the given ones; None: they are the same."""
+    if tuple(needed) == tuple(given):
+        return None
+    place = {n: i for i, n in enumerate(given)}
+    return [place[n] for n in needed]
 
 
 _programs: dict[tuple[Any, ...], Program] = {}

@@ -428,13 +428,14 @@ class Part:
         return self._place
 
 
-def overwrite(pairs: Sequence[tuple[Tensor | Part, Tensor]]) -> None:
+def overwrite(pairs: list[tuple[Tensor | Part, Tensor]]) -> None:
     """Give each tensor the value beside it, in place where nobody else can see the bytes; all reads see the old values.
 
     Pending tensors that depend on the old values are computed in the same run. A tensor that is a part of another (a parameter
-    of a flat run) has its part replaced.
+    of a flat run) has its part replaced. The list is emptied: values that nobody else holds are not pending tensors.
     """
     whole = [(t, detached(value.node)) for t, value in _wholes(pairs)]
+    pairs.clear()
     if tracing.recorder is not None:
         for t, n in whole:
             t._rebind(n)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import renaissance as rn
-from renaissance import nn, optim
+from renaissance import engine, nn, optim
+from renaissance.ops.composed import composed
 
 from .plain import PlainAdamW, PlainMLP, PlainSGD, bce_with_logits, cross_entropy
 
@@ -527,3 +528,38 @@ def test_dropout_draws_are_the_same_compiled_and_not():
     for a, b in zip(uncompiled, compiled, strict=True):
         np.testing.assert_array_equal(a, b)
     assert not np.array_equal(compiled[0], compiled[1])
+
+
+def test_a_plan_kept_for_one_composed_op_is_right_for_another_with_its_arguments_in_another_order():
+    """The two are one program once written out; what differs is where their leaves are found."""
+    @composed
+    def forward(x, y):
+        return y * 2.0 - x
+
+    @composed
+    def turned(y, x):
+        return y * 2.0 - x
+
+    @composed
+    def idle(unused, y, x):
+        return y * 2.0 - x
+
+    a, b = rn.tensor([1.0, 2.0]), rn.tensor([10.0, 20.0])
+    for got in (forward(a, b), turned(b, a), idle(b + 1.0, b, a)):
+        np.testing.assert_array_equal(got.numpy(), [19.0, 38.0])
+
+
+def test_what_a_step_writes_is_not_computed_a_second_time(monkeypatch):
+    """New weights and state that nobody else holds are written in place, not kept as results as well."""
+    kept = []
+    compute = engine.compute
+    monkeypatch.setattr(engine, "compute", lambda outputs, *rest: (kept.append(list(outputs)), compute(outputs, *rest))[1])
+    m = model()
+    o = optim.AdamW(m.parameters(), lr=1e-2)
+    for i in range(3):
+        x, y = tensors(*batch(i))
+        F.cross_entropy(m(x), y).backward()
+        kept.clear()
+        o.step()
+        o.zero_grad()
+    assert kept == [[]]
