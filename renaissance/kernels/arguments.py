@@ -25,7 +25,7 @@ _SLOT_BYTES = 8
 _SPECIALISED = ("floordiv", "mod", "pow", "shl", "shr")
 _INLINE = (0.0, 1.0, -1.0, 2.0, 0.5)  # constants that let LLVM drop operations; others are slots so that kernels are shared
 _ROWS = {0: "same", 1: "next", 2: "second"}
-_NEAR = 1 << 26  # element strides up to here let 16 lanes be addressed with 32-bit indices
+_NEAR = 1 << 24  # element strides up to here let 64 lanes be numbered in 32 bits
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ class Arguments:
     def output(self, access: Access) -> int:
         """The number of the Place of an access that is written.
 
-        No element is written at two points, so a stride of 0 along the lanes means that there is one point: any stride will do, and
-        1 lets it be stored as a vector under a mask like the others.
+        No element is written at two points, so a stride of 0 along the lanes means that there is one point: any stride will do,
+        and 1 lets it be stored as a vector under a mask like the others.
         """
         strides = list(access.strides)
         strides[self.vector] = strides[self.vector] or 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -10,8 +11,9 @@ from renaissance.ir import dtype as dt
 from renaissance.ir.dtype import DType
 from renaissance.ir.plan import Access, Instr, Item, Operand, Spec, Store
 from renaissance.ir.target import Target
-from renaissance.kernels.lower import lower
-from tests.kernels.jit import Code
+from renaissance.kernels import run_python
+from renaissance.kernels.lower import Lowered, lower
+from tests.kernels.jit import TARGETS, Code
 
 _GUARD_BYTES = 256
 _codes: dict[tuple[str, str], Code] = {}
@@ -34,13 +36,15 @@ class Guarded:
         assert np.all(self.memory[end:] == 0xFF), "written after the array"
 
 
-def launch(item: Item, arrays: Sequence[np.ndarray], target: Target, *, threads: int = 1, scalars: Sequence = (), seed: int = 0,
-           shared: dict[int, int] | None = None) -> tuple[list[np.ndarray], int]:
-    """The arrays after the item has run, and the error word; `shared` maps operands to the operand whose memory they are."""
-    lowered = lower(item, target, threads)
-    code = _codes.get((lowered.key, target.isa))
-    if code is None:
-        code = _codes[lowered.key, target.isa] = Code(lowered.build(), target)
+def launch(item: Item, arrays: Sequence[np.ndarray], target: Target | None, *, threads: int = 1, scalars: Sequence = (),
+           seed: int = 0, shared: dict[int, int] | None = None) -> tuple[list[np.ndarray], int]:
+    """The arrays after the item has run, and the error word.
+
+    target   None: the loop program is interpreted
+    shared   operands whose memory is another operand's
+    """
+    lowered = lower(item, target or TARGETS[0], threads)
+    call = _function(lowered, target)
     guarded = [Guarded(a) for a in arrays]
     for mirror, original in (shared or {}).items():
         guarded[mirror] = guarded[original]
@@ -59,10 +63,19 @@ def launch(item: Item, arrays: Sequence[np.ndarray], target: Target, *, threads:
     scratch = np.zeros(lowered.scratch_bytes + 64, np.uint8)
     at = scratch.ctypes.data + -scratch.ctypes.data % 64
     for chunk in np.random.default_rng(seed).permutation(lowered.chunks):
-        code.call(lowered.symbol, block.ctypes.data, int(chunk), at)
+        call(lowered.symbol, block.ctypes.data, int(chunk), at)
     for g in guarded:
         g.check()
     return [g.array for g in guarded], int(error[0])
+
+
+def _function(lowered: Lowered, target: Target | None) -> Callable[..., None]:
+    if target is None:
+        return functools.partial(run_python.run, lowered.build())
+    key = lowered.key, target.isa
+    if key not in _codes:
+        _codes[key] = Code(lowered.build(), target)
+    return _codes[key].call
 
 
 class Body:

@@ -178,6 +178,14 @@ def test_random_words(extents, target):
         assert np.array_equal(got[0].reshape(-1), philox_uint32(seed, ticket, np.arange(got[0].size)))
 
 
+def test_one_random_word_for_each_row(target):
+    body = Body()
+    word = body.add("philox", (body.coord(0),), (0, 0), dt.uint32)
+    work = item(map_of((70, 20), body, store(0, (20, 1), word)), [], [dt.uint32])
+    got, _ = launch(work, [np.zeros((70, 20), np.uint32)], target, scalars=[9])
+    assert np.array_equal(got[0], np.repeat(philox_uint32(9, 9, np.arange(70))[:, None], 20, axis=1))
+
+
 def test_in_place(target):
     """The output is the very memory of the first input."""
     body = Body()
@@ -321,6 +329,14 @@ def test_bits_do_not_depend_on_the_instruction_set():
     results = [launch(work, [x, np.zeros(9, np.float32), np.zeros_like(x)], t)[0] for t in TARGETS]
     for other in results[1:]:
         assert all(same(a, b) for a, b in zip(results[0], other))
+
+
+def test_interpreter_runs_whole_kernels():
+    work = item(row((2, 70), *softmax_stages(70, False)), [F], [F, F])
+    x = np.random.default_rng(0).normal(size=(2, 70)).astype(np.float32)
+    arrays = [x, np.zeros(2, np.float32), np.zeros_like(x)]
+    for a, b in zip(launch(work, arrays, None)[0], launch(work, arrays, TARGETS[0])[0]):
+        assert same(a, b)
 
 
 def test_outer_dimensions_of_a_reduction(target):
