@@ -50,25 +50,22 @@ class Keeping:
         self.groups: list[Group] = []
         for group in partition.in_order():
             self._decide(group)
-            if any(n in storage.home for n in group.members) or any(n.op.name == "check" for n in group.members):
+            if any(n in storage.home for n in group.members):
                 self.groups.append(group)
 
     def _read_by(self, group: Group) -> set[Node]:
-        inside = set(group.members)
-        return {link.base for n in group.members for link in self._partition.links[n]} - inside
+        """The values a group takes from memory."""
+        bases = {link.base for n in group.members for link in self._partition.links[n]}.difference(group.members)
+        return {n for n in bases if n.op.kind != "leaf" or n in self._storage.home}
 
     def _decide(self, group: Group) -> None:
         wanted = [n for n in group.members if self._outside(n, group)]
         delivered = any(n in self._storage.home for n in group.members)
-        checks = any(n.op.name == "check" for n in group.members)
-        if not delivered and not checks and group.kind == "map" and self._dissolve(group, wanted):
+        if not delivered and group.kind == "map" and self._compute_again(group, wanted, all_gone=True):
             return
         for n in wanted:
             if n not in self._storage.home and not self._compute_again(group, [n], all_gone=False):
                 self._storage.keep(n)
-
-    def _dissolve(self, group: Group, wanted: list[Node]) -> bool:
-        return self._compute_again(group, wanted, all_gone=True)
 
     def _outside(self, n: Node, group: Group) -> list[Group]:
         """The other groups that read a value."""
@@ -77,7 +74,10 @@ class Keeping:
         return [g for g in dict.fromkeys(found) if g is not None and g is not group]
 
     def _compute_again(self, group: Group, values: list[Node], all_gone: bool) -> bool:
-        """Have all readers of `values` compute them, if that is legal and worth it."""
+        """Have all readers of `values` compute them, if that is legal and worth it.
+
+        all_gone  nothing else of the group is needed, so that its own reads go too
+        """
         readers = dict.fromkeys(g for n in values for g in self._outside(n, group))
         recipes = {n: self._recipe(n) for n in values}
         alone = all_gone and len(readers) == 1
