@@ -1,4 +1,4 @@
-"""Optimizers once more, in plain float64 NumPy: each gives the new parameter, and changes its state, for one parameter and step t = 1, 2, ..."""
+"""Optimizers once more, in plain float64 NumPy: each gives one parameter after step t = 1, 2, ..., and changes its state."""
 
 from __future__ import annotations
 

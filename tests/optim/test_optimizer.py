@@ -116,10 +116,11 @@ def test_a_shared_parameter_moves_once_by_the_sum_of_its_gradients(compiled):
 def test_groups_have_hyperparameters_of_their_own(compiled):
     m = model()
     p = [a.astype(np.float64) for a in arrays(m)]
-    optimizer = optim.SGD([{"params": m[0].parameters(), "lr": 0.2, "momentum": 0.9}, {"params": m[2].parameters(), "weight_decay": 0.3}],
-                          lr=0.05)
+    optimizer = optim.SGD([{"params": m[0].parameters(), "lr": 0.2, "momentum": 0.9},
+                           {"params": m[2].parameters(), "weight_decay": 0.3}], lr=0.05)
     step = stepper(m, optimizer, compiled)
-    first, second = plain.PlainOptimizer(plain.sgd, lr=0.2, momentum=0.9), plain.PlainOptimizer(plain.sgd, lr=0.05, weight_decay=0.3)
+    first = plain.PlainOptimizer(plain.sgd, lr=0.2, momentum=0.9)
+    second = plain.PlainOptimizer(plain.sgd, lr=0.05, weight_decay=0.3)
     for i in range(5):
         step(i)
         grads = plain_gradients(p, i)
@@ -285,8 +286,9 @@ def test_a_hyperparameter_set_out_of_range_stops_the_next_step():
 
 def test_mistakes_in_parameters_and_groups():
     p = parameter([1.0])
-    for params, message in (([], "empty list"), ([p, p], "given twice"), ([rn.ones(2)], "takes Parameters"), ([{"lr": 0.1}], "needs 'params'"),
-                            ([{"params": [p], "rate": 1.0}], "unknown hyperparameter"), ([{"params": p}, {"params": p}], "given twice")):
+    for params, message in (([], "empty list"), ([p, p], "given twice"), ([rn.ones(2)], "takes Parameters"),
+                            ([{"lr": 0.1}], "needs 'params'"), ([{"params": [p], "rate": 1.0}], "unknown hyperparameter"),
+                            ([{"params": p}, {"params": p}], "given twice")):
         with pytest.raises(ArgumentError, match=message):
             optim.SGD(params)
     group = optim.SGD(p).param_groups[0]
@@ -406,7 +408,7 @@ def test_a_rate_after_resuming_is_that_of_the_step():
 
 @pytest.mark.parametrize(("change", "message"), [
     (lambda s: s["groups"].append(s["groups"][0]), "has 2 parameter groups, this optimizer 1"),
-    (lambda s: s["groups"][0].update(shapes=s["groups"][0]["shapes"][::-1]), r"group 0: the state is for parameters of shapes \[\(3,\)"),
+    (lambda s: s["groups"][0]["shapes"].reverse(), r"group 0: the state is for parameters of shapes \[\(3,\)"),
     (lambda s: s["groups"][0]["counts"].pop(), "group 0"),
     (lambda s: s["groups"][0]["state"].pop("exp_avg"), r"holds \['exp_avg_sq'\]; expected \['exp_avg', 'exp_avg_sq'\]"),
     (lambda s: s["groups"][0]["hyper"].update(momentum=0.9), "sets momentum, unknown to Adam"),
@@ -426,7 +428,8 @@ def test_a_state_that_does_not_fit_changes_nothing(change, message):
     with pytest.raises(CheckpointError, match=message):
         optimizer.load_state_dict(other)
     after = optimizer.state_dict()
-    assert after["steps"] == 1 and after["groups"][0]["counts"] == [1] * 4 and after["groups"][0]["hyper"] == before["groups"][0]["hyper"]
+    assert after["steps"] == 1 and after["groups"][0]["counts"] == [1] * 4
+    assert after["groups"][0]["hyper"] == before["groups"][0]["hyper"]
     assert_equal(after["groups"][0]["state"].values(), before["groups"][0]["state"].values())
 
 
@@ -464,7 +467,7 @@ def test_a_step_whose_check_fails_changes_nothing(case, compiled):
     weights, state = arrays(m), optimizer.state_dict()
     x, y = batch(2)
     x[1, 3] = np.nan
-    with pytest.raises(NonFiniteError, match=rf"clip_grad_norm_: the gradient of parameter \d, shape \({SIZES[1]},.*nothing was updated"):
+    with pytest.raises(NonFiniteError, match=rf"the gradient of parameter \d, shape \({SIZES[1]},.*nothing was updated"):
         step(rn.tensor(x), rn.tensor(y))
     assert_equal(arrays(m), weights)
     after = optimizer.state_dict()
