@@ -140,9 +140,10 @@ def _bits(slot: tuple, buffers: Sequence[Buffer], scalars: Sequence[int | float]
     return int.from_bytes(np.asarray(scalars[slot[1]], slot[2].numpy).tobytes(), "little")
 
 
-def run_product(form: Form, m: int, n: int, k: int, of: DType, target: Target, *, batch: int = 1, threads: int = 1,
+def run_product(form: Form, size: tuple[int, int, int], of: DType, target: Target, *, batch: int = 1, threads: int = 1,
                 backwards: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A, B as (batch, row, column), and the C that came out."""
+    """A, B as (batch, row, column), and the C that came out; size is (m, n, k)."""
+    m, n, k = size
     item = product(form, m, n, k, of, batch=batch)
     a, b = matrices(m, n, k, of, batch=batch)
     c = np.full((batch, m, n), np.nan, item.operands[2].dtype.numpy)
@@ -150,7 +151,7 @@ def run_product(form: Form, m: int, n: int, k: int, of: DType, target: Target, *
 
 
 def chain(a: np.ndarray, b: np.ndarray, *, pairs: bool = False) -> np.ndarray:
-    """The sums as defined: one chain of float32 multiply-adds in k order; for a bfloat16 dot product each odd k before its even one.
+    """The sums as defined: one chain of float32 multiply-adds in k order; in a bfloat16 dot product, k + 1 before an even k.
 
     An extended float holds every product exactly and rounds once more only where 40 bits agree: as good as an fma.
     """

@@ -1,9 +1,10 @@
 """Matrix products of any form: packed panels, one register-tiled micro-kernel, everything pointwise before and after it in place.
 
-Replaces a Contraction item. A chunk walks its part of the work list (tiling.py, walk.py): for each panel of columns it packs B once,
-then runs down the row tiles of the group; A is read in place where that is quick, else packed once for each group. Each tile's sums
-are left in scratch by the micro-kernel, and taken from there, while in the first-level cache, by the epilogue. Expected: 90 % of the
-multiply-add peak once a few hundred rows, columns and steps meet (docs/decisions/002-contraction-tiling.md).
+Replaces a Contraction item. A chunk walks its part of the work list (tiling.py, walk.py): for each panel of columns it packs B
+once, then runs down the row tiles of a group; A is read in place where that is quick, else packed once for each group. The sums
+of a tile go where they belong if nothing happens to them, else to scratch, from where the epilogue takes them while they are in
+the first-level cache. Expected: 90 % of the multiply-add peak once a few hundred rows, columns and steps meet
+(docs/decisions/002-contraction-tiling.md).
 """
 
 from __future__ import annotations
@@ -24,8 +25,12 @@ from renaissance.kernels.schedules.tiling import Tiling, choose, round_up
 from renaissance.kernels.schedules.walk import NUMBERS, Recipe, build
 
 _DTYPES = (float32, bfloat16, float64)
-_FEW_COLUMNS = 96  # so few uses of A are not worth a copy, wherever its rows lie
-_ALIASED = 4096    # rows a multiple of so many bytes apart meet in one set of the first-level cache
+# An A that is not contiguous along k is read in place up to so many columns, or so long a k: a copy costs more than it saves.
+_FEW_COLUMNS = 256
+_SHORT_K = 512
+# Rows a multiple of so many bytes apart meet in one set of the first-level cache; with 12 ways that does no harm, with 8 it does.
+_ALIASED_BYTES = 4096
+_WIDE_CACHE_BYTES = 48 << 10
 
 
 def lower_contraction(item: Item, target: Target, threads: int) -> Lowered:
@@ -44,24 +49,26 @@ def lower_contraction(item: Item, target: Target, threads: int) -> Lowered:
         names = ", ".join(d.name for d in _DTYPES)
         raise KernelError(f"a contraction of {spec.dtype.name} has no code; supported are {names}: cast the operands")
     unit = unit_for(spec.dtype, target)
-    direct = _is_direct(spec, item.operands, unit)
+    direct = _is_direct(spec, item.operands, unit, target)
     tiling = choose(spec, unit, target, threads, packed=not direct)
-    a_way = "direct" if direct else packing_way(spec.a, item.operands, spec.dtype, unit, spec.k, tiling.k_block, width_dimension=1)
-    b_way = packing_way(spec.b, item.operands, spec.dtype, unit, spec.k, tiling.k_block, width_dimension=2)
+    a_way, b_way = (
+        packing_way(body, item.operands, spec.dtype, unit, k=spec.k, k_block=tiling.k_block, width_dimension=dimension)
+        for body, dimension in ((spec.a, 1), (spec.b, 2)))
     recipe = Recipe(
         unit, tiling.heights, _panels(spec.n, tiling), tiling.a_width,
-        source(spec.a, item.operands, a_way, width_dimension=1), source(spec.b, item.operands, b_way, width_dimension=2),
+        source(spec.a, item.operands, "direct" if direct else a_way, width_dimension=1),
+        source(spec.b, item.operands, b_way, width_dimension=2),
         epilogue(spec.epilogue, spec.stores, item.operands))
     numbers, scratch_bytes = _numbers(spec, tiling, recipe)
     slots: list[Slot] = [*recipe.a.arguments.slots, *recipe.b.arguments.slots, *(("int", numbers[n]) for n in NUMBERS),
                          *recipe.epilogue.arguments.slots]
-    form = f"contraction_{spec.dtype.name}_{a_way}_{b_way}_{tiling.rows}x{tiling.vectors}"
+    form = f"contraction_{spec.dtype.name}_{recipe.a.way}_{recipe.b.way}_{tiling.rows}x{tiling.vectors}"
     key = code_key(form, recipe.structure())
     return Lowered(key, key, lambda: build(key, recipe, target), tuple(slots), tiling.chunks, scratch_bytes)
 
 
 def _along_rows(spec: Contraction) -> Contraction:
-    """The contraction itself, or the transposed one where the results are contiguous along m: lanes then lie along what was m."""
+    """The contraction itself, or its transpose where the results are contiguous along m: then lanes lie along what was m."""
     def contiguous(dimension: int) -> int:
         return sum(s.access.strides[dimension] == 1 for s in spec.stores)
 
@@ -69,18 +76,19 @@ def _along_rows(spec: Contraction) -> Contraction:
         return spec
     order = (0, 2, 1)
     stores = tuple(replace(s, access=replace(s.access, strides=tuple(s.access.strides[d] for d in order))) for s in spec.stores)
-    return replace(spec, m=spec.n, n=spec.m, a=turned(spec.b, order), b=turned(spec.a, order), epilogue=turned(spec.epilogue, order),
-                   stores=stores)
+    return replace(spec, m=spec.n, n=spec.m, a=turned(spec.b, order), b=turned(spec.a, order),
+                   epilogue=turned(spec.epilogue, order), stores=stores)
 
 
-def _is_direct(spec: Contraction, operands: Sequence[Operand], unit: Unit) -> bool:
+def _is_direct(spec: Contraction, operands: Sequence[Operand], unit: Unit, target: Target) -> bool:
     """Whether the micro-kernel reads A in place: a plain load, pairs side by side, rows that do not evict each other."""
     access = plain_access(spec.a, operands, spec.dtype, unit)
     if access is None or (unit.depth == 2 and (access.strides[2] != 1 or spec.k % 2)):
         return False
-    if spec.n <= _FEW_COLUMNS:
-        return True
-    return access.strides[2] == 1 and access.strides[1] * spec.dtype.size % _ALIASED != 0
+    if access.strides[2] != 1:
+        return spec.n <= _FEW_COLUMNS or spec.k <= _SHORT_K
+    aliased = access.strides[1] * spec.dtype.size % _ALIASED_BYTES == 0
+    return not aliased or target.l1_bytes >= _WIDE_CACHE_BYTES or spec.n <= _FEW_COLUMNS
 
 
 def _panels(n: int, tiling: Tiling) -> tuple[Panel, ...]:

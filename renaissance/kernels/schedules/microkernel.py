@@ -2,9 +2,9 @@
 
     c[m, :] (+)= sum over k of a[m, k] * b[k, :]        m < rows, `vectors` vectors of columns
 
-The tile is a function of its own in each object, called once per tile and block of k. Sums come from and go to a small tile in
-scratch, so that one chain can go on over several blocks of k and the epilogue stays out of the unrolled code. 28 accumulators, two
-vectors of b and one broadcast of a are 31 of 32 registers; with 16 registers it is 12 accumulators.
+The tile is a function of its own in each object, called once per tile and block of k. Sums come from and go to memory, a small
+tile of scratch or the result itself, so that one chain can go on over several blocks of k and the epilogue stays out of the
+unrolled code. 28 accumulators, two vectors of b and one broadcast of a are 31 of 32 registers; with 16 registers it is 12.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Copying a block of an operand into scratch in the order the micro-kernel reads: [k unit][width], pairs of bfloat16 side by side.
+"""Copying a block of an operand into scratch in the order the micro-kernel reads: [k unit][width], bfloat16 pairs side by side.
 
-Whatever is pointwise on the operand (its body) happens here. Two ways, chosen by where the operand is contiguous: `columns` has its
-lanes along the width (m or n) and copies row after row of k; `rows` has its lanes along k and turns square blocks of units. Lanes
-beyond the width hold arbitrary numbers: they make sums that nobody stores.
+Whatever is pointwise on the operand (its body) happens here. Two ways, chosen by where the operand is contiguous: `columns` has
+its lanes along the width (m or n) and copies row after row of k; `rows` has its lanes along k and turns square blocks of units.
+Lanes beyond the width hold arbitrary numbers: they make sums that nobody stores. A copy costs about a quarter of a cycle a unit.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from renaissance.kernels.schedules.microkernel import Unit
 from renaissance.kernels.schedules.source import Source, step
 
 _UNROLLED = 4  # bodies that cost no more are written out for each vector of the width
-_PARAMETERS = [("args", PTR), ("batch", I64), ("first", I64), ("width", I64), ("k0", I64), ("k", I64), ("to", PTR),
-               ("room", PTR), ("pitch", I64)]
+_AHEAD = 16    # rows of k that are asked for before they are copied: each lies in another page, where no hardware follows
+_LINE_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -36,65 +36,138 @@ class Strip:
 def packer(module: Module, name: str, source: Source, unit: Unit, target: Target, *, vectors: int) -> Builder:
     """Add the function that packs a block `vectors` vectors wide.
 
-    Its parameters: args (the source's slots), batch, first (place along the width), width (how many places exist: at least one; no
-    others are read), k0 and k (first element, number of elements), to (the packed block, with room for whole vectors of units), room
-    (`pitch` bytes for each lane of a vector; used where the source is staged).
+    Its parameters: args (the source's slots), batch, first (place along the width), width (how many places exist: at least one;
+    no others are read), k0 and k (first element, number of elements), to (the packed block, with room for whole vectors of
+    units), room (`pitch` bytes for each lane of a vector; used where the source is staged).
     """
-    b = module.function(name, _PARAMETERS, exported=False, noinline=True)
-    frame = Frame(b, source.arguments)
-    masked = target.isa == "avx512"
+    numbers = ((n, I64) for n in ("batch", "first", "width", "k0", "k"))
+    parameters = [("args", PTR), *numbers, ("to", PTR), ("room", PTR), ("pitch", I64)]
+    b = module.function(name, parameters, exported=False, noinline=True)
+    code = _Packer(b, source, unit, vectors, masked=target.isa == "avx512")
     if source.way == "columns":
-        _columns(b, frame, source, unit, vectors, masked)
+        code.columns()
     else:
-        _rows(b, frame, source, unit, vectors, masked)
+        code.rows()
     return b
 
 
-# ---- lanes along the width ------------------------------------------------------------------------------------------------------
+class _Packer:
+    """The code of one packing function."""
 
+    def __init__(self, b: Builder, source: Source, unit: Unit, vectors: int, *, masked: bool):
+        self.b = b
+        self.source = source
+        self.unit = unit
+        self.vectors = vectors
+        self.masked = masked
+        self.row_bytes = vectors * unit.lanes * unit.bytes
+        self.frame = Frame(b, source.arguments)
+        self.batch, self.first, self.width = b.param("batch"), b.param("first"), b.param("width")
+        self.k0, self.k, self.to = b.param("k0"), b.param("k"), b.param("to")
 
-def _columns(b: Builder, frame: Frame, source: Source, unit: Unit, vectors: int, masked: bool) -> None:
-    width, row_bytes = b.param("width"), vectors * unit.lanes * unit.bytes
+    def element(self, outer: Value, lane: Value, lanes: int, mask: Value | None) -> Value:
+        return self.source.element(self.b, self.frame, (self.batch, outer, lane), lanes, mask)
 
-    def pack(strips: Sequence[Strip]) -> None:
-        with b.loop(0, b.div(b.param("k"), unit.depth)) as loop:
-            _store_units(b, frame, source, unit, strips, b.mul(loop.index, unit.depth), unit.depth,
-                         b.offset(b.param("to"), b.mul(loop.index, row_bytes)))
-        if unit.depth == 2:
-            with b.if_(b.cmp("ne", b.and_(b.param("k"), 1), 0)):
-                last = b.sub(b.param("k"), 1)
-                _store_units(b, frame, source, unit, strips, last, 1, b.offset(b.param("to"), b.mul(b.lshr(last, 1), row_bytes)))
+    # ---- lanes along the width ------------------------------------------------------------------------------------------------
 
-    def strip(place: Value) -> Strip:
-        return Strip(place, unit.lanes, b.lane_mask(b.sub(width, place), unit.lanes) if masked else None)
+    def columns(self) -> None:
+        b = self.b
+        if self.masked:
+            self._vectors()
+            return
+        with b.if_else(b.cmp("ge", self.width, self.vectors * self.unit.lanes)) as (full, part):
+            with full:
+                self._vectors()
+            with part, b.loop(0, self.width) as loop:
+                self._pack([Strip(loop.index, 1, None)])
 
-    def pack_vectors() -> None:
-        if cost(source.body) <= _UNROLLED:
-            pack([strip(b.const(I64, v * unit.lanes)) for v in range(vectors)])
-        else:
-            with b.loop(0, vectors * unit.lanes, unit.lanes) as loop:
-                pack([strip(loop.index)])
+    def _vectors(self) -> None:
+        b, lanes = self.b, self.unit.lanes
+        if cost(self.source.body) <= _UNROLLED:
+            self._pack([self._strip(b.const(I64, v * lanes)) for v in range(self.vectors)])
+            return
+        with b.loop(0, self.vectors * lanes, lanes) as loop:
+            self._pack([self._strip(loop.index)])
 
-    if masked:
-        pack_vectors()
-        return
-    with b.if_else(b.cmp("ge", width, vectors * unit.lanes)) as (full, part):
-        with full:
-            pack_vectors()
-        with part, b.loop(0, width) as loop:
-            pack([Strip(loop.index, 1, None)])
+    def _strip(self, place: Value) -> Strip:
+        b, lanes = self.b, self.unit.lanes
+        return Strip(place, lanes, b.lane_mask(b.sub(self.width, place), lanes) if self.masked else None)
 
+    def _pack(self, strips: Sequence[Strip]) -> None:
+        """All units of k at some strips."""
+        b, depth = self.b, self.unit.depth
+        with b.loop(0, b.udiv(self.k, depth)) as loop:
+            self._ask(b.mul(b.add(loop.index, _AHEAD), depth))
+            self._units(strips, b.mul(loop.index, depth), depth, b.offset(self.to, b.mul(loop.index, self.row_bytes)))
+        if depth == 2:
+            with b.if_(b.cmp("ne", b.and_(self.k, 1), 0)):
+                last = b.sub(self.k, 1)
+                self._units(strips, last, 1, b.offset(self.to, b.mul(b.lshr(last, 1), self.row_bytes)))
 
-def _store_units(b: Builder, frame: Frame, source: Source, unit: Unit, strips: Sequence[Strip], k: Value, depth: int,
-                 to: Value) -> None:
-    """One unit of k (of a pair maybe only the first half exists) at each strip."""
-    for s in strips:
-        index = [b.add(b.param("k0"), k), b.add(b.param("first"), s.place)]
-        value = source.element(b, frame, (b.param("batch"), *index), s.lanes, s.mask)
-        if unit.depth == 2:
-            index[0] = b.add(index[0], 1)
-            value = _pair(b, value, source.element(b, frame, (b.param("batch"), *index), s.lanes, s.mask) if depth == 2 else None)
-        b.store(value, b.offset(to, b.mul(s.place, unit.bytes)))
+    def _ask(self, k: Value) -> None:
+        """Prefetch a unit's rows of a plain operand, whether they exist or not."""
+        b, unit = self.b, self.unit
+        if not self.source.is_load:
+            return
+        for element in range(unit.depth):
+            row = b.add(self.k0, b.add(k, element))
+            at = self.frame.address(0, (self.batch, row, self.first))
+            for byte in range(0, self.row_bytes // unit.depth, _LINE_BYTES):
+                b.prefetch(b.offset(at, byte))
+
+    def _units(self, strips: Sequence[Strip], k: Value, depth: int, to: Value) -> None:
+        """One unit of k, of which `depth` elements exist, at each strip."""
+        b = self.b
+        k = b.add(self.k0, k)
+        for s in strips:
+            place = b.add(self.first, s.place)
+            value = self.element(k, place, s.lanes, s.mask)
+            if self.unit.depth == 2:
+                value = _pair(b, value, self.element(b.add(k, 1), place, s.lanes, s.mask) if depth == 2 else None)
+            b.store(value, b.offset(to, b.mul(s.place, self.unit.bytes)))
+
+    # ---- lanes along k --------------------------------------------------------------------------------------------------------
+
+    def rows(self) -> None:
+        b, unit, staged = self.b, self.unit, self.source.way == "staged"
+        turn = _turner(b.module, unit)
+        units = b.udiv(b.add(self.k, unit.depth - 1), unit.depth)
+        # Read in place, the last square overlaps the one before it; a stage has room for whole squares.
+        last = units if staged else b.sub(units, unit.lanes)
+        with b.loop(0, self.width, unit.lanes) as group:
+            count = b.min(b.sub(self.width, group.index), unit.lanes)
+            first = b.add(self.first, group.index)
+            if staged:
+                self._stage(first, count)
+                start, stride = b.param("room"), b.param("pitch")
+            else:
+                start = self.frame.address(0, (self.batch, first, self.k0))
+                stride = step(b, b.param("args"), self.source.place, 1)
+            b.call(turn, start, stride, count, units, last, b.offset(self.to, b.mul(group.index, unit.bytes)),
+                   b.const(I64, self.row_bytes))
+
+    def _stage(self, first: Value, count: Value) -> None:
+        """Compute `count` rows of k into the room, one after the other, with a 0 behind each to complete its last pair."""
+        b, unit, k = self.b, self.unit, self.k
+        paired = unit.depth == 2
+        item = memory(bfloat16) if paired else Type(unit.kind)
+        with b.loop(0, count) as row:
+            outer, to = b.add(first, row.index), b.offset(b.param("room"), b.mul(row.index, b.param("pitch")))
+
+            def put(at: Value, lanes: int, mask: Value | None, outer: Value = outer, to: Value = to) -> None:
+                value = self.element(outer, b.add(self.k0, at), lanes, mask)
+                b.store(to_memory(b, value, bfloat16) if paired else value, b.offset(to, b.mul(at, item.size)))
+
+            if self.masked:
+                with b.loop(0, k, unit.lanes) as loop:
+                    put(loop.index, unit.lanes, b.lane_mask(b.sub(k, loop.index), unit.lanes))
+            else:
+                with b.loop(0, b.sub(k, unit.lanes - 1), unit.lanes) as loop:
+                    put(loop.index, unit.lanes, None)
+                with b.loop(b.sub(k, b.urem(k, b.const(I64, unit.lanes))), k) as loop:
+                    put(loop.index, 1, None)
+            if paired:
+                b.store(b.const(item, 0), b.offset(to, b.mul(k, item.size)))
 
 
 def _pair(b: Builder, low: Value, high: Value | None) -> Value:
@@ -106,33 +179,11 @@ def _pair(b: Builder, low: Value, high: Value | None) -> Value:
     return b.bitcast(word, low.type)
 
 
-# ---- lanes along k --------------------------------------------------------------------------------------------------------------
-
-
-def _rows(b: Builder, frame: Frame, source: Source, unit: Unit, vectors: int, masked: bool) -> None:
-    lanes, staged = unit.lanes, source.way == "staged"
-    turn = _turner(b.module, unit)
-    units = b.udiv(b.add(b.param("k"), unit.depth - 1), unit.depth)
-    # Read in place, the last square overlaps the one before it; a stage has room for whole squares.
-    last = units if staged else b.sub(units, lanes)
-    with b.loop(0, b.param("width"), lanes) as group:
-        count = b.min(b.sub(b.param("width"), group.index), lanes)
-        first = b.add(b.param("first"), group.index)
-        if staged:
-            _stage(b, frame, source, unit, first, count, masked)
-            start, stride = b.param("room"), b.param("pitch")
-        else:
-            start = frame.address(0, (b.param("batch"), first, b.param("k0")))
-            stride = step(b, b.param("args"), source.place, 1)
-        b.call(turn, start, stride, count, units, last, b.offset(b.param("to"), b.mul(group.index, unit.bytes)),
-               b.const(I64, vectors * lanes * unit.bytes))
-
-
 def _turner(module: Module, unit: Unit) -> Builder:
     """The function, one for all packers of a module, that copies `count` rows of units into columns.
 
-    Its parameters: start and stride (bytes) of the rows, their count (at most a vector's lanes), units in each, last (where the last
-    square of units may begin), to and its stride.
+    Its parameters: start and stride (bytes) of the rows, their count (at most a vector's lanes), units in each, last (where the
+    last square of units may begin), to and its stride.
     """
     if "turn" in module.functions:
         return module.functions["turn"]
@@ -147,30 +198,6 @@ def _turner(module: Module, unit: Unit) -> Builder:
         for i, value in enumerate(transpose(b, block)):
             b.store(value, b.offset(b.param("to"), b.mul(b.add(at, i), b.param("to_stride"))))
     return b
-
-
-def _stage(b: Builder, frame: Frame, source: Source, unit: Unit, first: Value, count: Value, masked: bool) -> None:
-    """Compute `count` rows of k into the room, one after the other, with a 0 behind each to complete its last pair."""
-    paired = unit.depth == 2
-    item = memory(bfloat16) if paired else Type(unit.kind)
-    lanes, k = unit.lanes, b.param("k")
-    with b.loop(0, count) as row:
-        to = b.offset(b.param("room"), b.mul(row.index, b.param("pitch")))
-
-        def put(at: Value, lanes: int, mask: Value | None, row: Value = row.index, to: Value = to) -> None:
-            value = source.element(b, frame, (b.param("batch"), b.add(first, row), b.add(b.param("k0"), at)), lanes, mask)
-            b.store(to_memory(b, value, bfloat16) if paired else value, b.offset(to, b.mul(at, item.size)))
-
-        if masked:
-            with b.loop(0, k, lanes) as loop:
-                put(loop.index, lanes, b.lane_mask(b.sub(k, loop.index), lanes))
-        else:
-            with b.loop(0, b.sub(k, lanes - 1), lanes) as loop:
-                put(loop.index, lanes, None)
-            with b.loop(b.sub(k, b.rem(k, lanes)), k) as loop:
-                put(loop.index, 1, None)
-        if paired:
-            b.store(b.const(item, 0), b.offset(to, b.mul(k, item.size)))
 
 
 def transpose(b: Builder, rows: Sequence[Value]) -> list[Value]:
@@ -190,6 +217,6 @@ def transpose(b: Builder, rows: Sequence[Value]) -> list[Value]:
 
 
 def stage_pitch(k_block: int, unit: Unit) -> int:
-    """Bytes of a staged row: whole blocks of units and a spare one, an odd number of cache lines so that rows do not collide."""
-    lines = -(-k_block * unit.bytes // 64) + -(-unit.lanes * unit.bytes // 64)
-    return (lines | 1) * 64
+    """Bytes of a staged row: whole squares of units and one spare, an odd number of cache lines so that rows do not collide."""
+    lines = -(-k_block * unit.bytes // _LINE_BYTES) + -(-unit.lanes * unit.bytes // _LINE_BYTES)
+    return (lines | 1) * _LINE_BYTES

@@ -35,8 +35,13 @@ class Source:
         return bodies.emit(b, self.body, frame, index, lanes, mask)[-1]
 
     @property
+    def is_load(self) -> bool:
+        """Whether the body is a load and nothing more."""
+        return len(self.body) == 1 and self.body[0].op == "load" and not self.body[0].args
+
+    @property
     def place(self) -> Place:
-        """Where a plain operand's only load reads."""
+        """Where such a load reads."""
         return self.arguments.places[0]
 
     @property
@@ -57,9 +62,9 @@ def source(body: Sequence[Instr], operands: Sequence[Operand], way: str, *, widt
     return Source(arguments, arguments.bind(body), way)
 
 
-def packing_way(body: Sequence[Instr], operands: Sequence[Operand], dtype: DType, unit: Unit, k: int, k_block: int, *,
+def packing_way(body: Sequence[Instr], operands: Sequence[Operand], dtype: DType, unit: Unit, *, k: int, k_block: int,
                 width_dimension: int) -> str:
-    """How an operand is packed: along the dimension in which more of its loads are contiguous."""
+    """How an operand is packed: along the dimension in which more of its loads are contiguous. k_block is in units."""
     k_dimension = 3 - width_dimension
     if k < _SMALL_K or contiguous(body, width_dimension) >= contiguous(body, k_dimension):
         return "columns"

@@ -1,8 +1,9 @@
 """How a contraction is cut: register tiles, panels, blocks of k, groups, chunks. Plain numbers, no code.
 
-The output is cut into tiles of `rows` rows and panels of `width` columns. Tiles form groups whose part of A stays in the second-level
-cache; panels form bands, of which there is one unless k is cut into blocks. The work list is (batch, group, band, panel, tile), and a
-chunk is any contiguous part of it, so work divides evenly whatever the shape. None of this changes a bit: every sum is one chain.
+The output is cut into tiles of `rows` rows and panels of `width` columns. Tiles form groups whose part of A stays in the
+second-level cache; panels form bands, of which there is one unless k is cut into blocks. The work list is (batch, group, band,
+panel, tile), and a chunk is any contiguous part of it, so work divides evenly whatever the shape. None of this changes a bit:
+every sum is one chain.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def choose(spec: Contraction, unit: Unit, target: Target, threads: int, *, packe
         k_block = round_up(ceil_div(units, ceil_div(units, _K_BLOCK)), 16)
     k_blocks = max(1, ceil_div(units, k_block))
 
-    # Shares of the second-level cache: the group's part of A, and where k is cut the band's sums; what is left holds B and results.
+    # Shares of the second-level cache: the group's part of A, and where k is cut the band's sums; the rest is for B and results.
     share = 3 / 4 if k_blocks == 1 else 3 / 8
     most_tiles = max(1, int(target.l2_bytes * share) // max(1, rows * k_block * unit.bytes))
     band_panels = max(1, panels)
@@ -116,10 +117,10 @@ def choose(spec: Contraction, unit: Unit, target: Target, threads: int, *, packe
 
 
 def overhead(t: Tiling, *, packed: bool) -> float:
-    """Cycles a cut costs beside the multiply-adds, all threads together: copies, starts of chunks, threads that wait for the last.
+    """Cycles a cut costs beside the multiply-adds, all threads together: copies, starts of chunks, waiting for the last chunk.
 
-    Coarse: 0.25 cycles to copy a unit, measured; A is copied once for each band and chunk that meet, B once for each panel and group
-    and once more where a chunk ends inside a panel.
+    Coarse: 0.25 cycles to copy a unit, measured; A is copied once for each band and chunk that meet, B once for each panel and
+    group and once more where a chunk ends inside a panel.
     """
     units = t.k_block * t.k_blocks
     bands = t.batch * t.groups * t.bands

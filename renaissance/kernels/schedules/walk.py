@@ -132,8 +132,8 @@ def _panel(module: Module, recipe: Recipe, target: Target, kind: Panel) -> Build
     """The function for the tiles of the group from low to high, in the panel with a number; `offset` is its place in the band."""
     unit, vectors, direct = recipe.unit, kind.vectors, recipe.a.way == "direct"
     pack = packer(module, f"pack_b{vectors}", recipe.b, unit, target, vectors=vectors)
-    micros = [microkernel(module, f"tile_{rows}x{vectors}", unit, rows=rows, vectors=vectors, a_width=recipe.a_width, direct=direct)
-              for rows in recipe.heights]
+    micros = [microkernel(module, f"tile_{rows}x{vectors}", unit, rows=rows, vectors=vectors, a_width=recipe.a_width,
+                          direct=direct) for rows in recipe.heights]
     out = recipe.epilogue.plain
     finishers = [finisher(module, f"finish{vectors}_{'part' if partial else 'full'}", recipe.epilogue, unit, target,
                           vectors=vectors, partial=partial)
