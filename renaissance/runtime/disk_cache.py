@@ -68,9 +68,7 @@ class DiskCache:
         handle, aside = tempfile.mkstemp(dir=self.folder, suffix=".part")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+                file.write(data)  # not synced: what a crash leaves half-written fails its checksum and is made again
             os.replace(aside, path)
         except BaseException:
             os.unlink(aside)
