@@ -23,7 +23,8 @@ from renaissance.ir.target import Target
 from renaissance.kernels.host import detect
 from renaissance.ops.composed import expanded
 from renaissance.ops.value import LEAF, SCALAR
-from renaissance.runtime.link import link
+from renaissance.runtime import link as cpu
+from renaissance.runtime import null
 from renaissance.runtime.plan_cache import load_plan, store_plan
 from renaissance.runtime.reference import ReferenceExecutable
 from renaissance.runtime.storage import Storage
@@ -78,13 +79,15 @@ def scalar(value: int | float, dtype: Any) -> Node:
 
 @contextmanager
 def executor(name: str) -> Iterator[None]:
-    """Inside, graphs run on 'cpu' (compiled kernels) or 'reference' (NumPy, node by node).
+    """Inside, graphs run on 'cpu' (compiled kernels) or 'reference' (NumPy, node by node), or are planned only ('null').
+
+    With 'null' nothing is computed: results hold whatever their memory held. It is for looking at plans.
 
     raises  ArgumentError for another name
     source  definition
     """
-    if name not in ("cpu", "reference"):
-        raise ArgumentError(f"executor: {name!r} is not supported; choose 'cpu' or 'reference'")
+    if name not in ("cpu", "reference", "null"):
+        raise ArgumentError(f"executor: {name!r} is not supported; choose 'cpu', 'reference' or 'null'")
     token = _executor.set(name)
     try:
         yield
@@ -130,7 +133,7 @@ class Program:
             if self.plan is None:
                 self.plan = compile_graph(graph, target)
                 store_plan(text, self.plan)
-            self.executable = link(self.plan, target, threads)
+            self.executable = (null if on == "null" else cpu).link(self.plan, target, threads)
 
     def run(self, inputs: Sequence[int], scalars: Sequence[int | float]) -> list[Region]:
         """Run once; the outputs are in fresh memory, assigned leaves are changed in place."""

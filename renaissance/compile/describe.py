@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 from renaissance.ir.dtype import DType
 from renaissance.ir.plan import Access, Contraction, Host, Instr, Scatter, Spec, Store
@@ -13,17 +14,25 @@ _FREE = ("load", "load_at", "const", "scalar", "coord", "carry", "acc")
 _LONGEST_NAME = 6
 
 
-def name_of(spec: Spec, dtypes: list[DType]) -> str:
-    """A readable name: kind, the words of the bodies in order, dtype of the first store, sizes."""
+class Description(NamedTuple):
+    """An item in words: its kind, what it does (each word once, in order), the dtype of its first store, and its sizes."""
+
+    kind: str
+    words: tuple[str, ...]
+    dtype: str
+    size: str
+
+
+def describe(spec: Spec, dtypes: Sequence[DType]) -> Description:
+    """The description of an item's spec; dtypes are those of its operands."""
     if isinstance(spec, Host):
-        return f"host_{spec.op}"
+        return Description("host", (spec.op,), "", "")
     if isinstance(spec, Scatter):
-        return f"scatter_{spec.combine}_{dtypes[spec.out].name}_{spec.rows}x{spec.n}_from_{spec.m}"
+        return Description("scatter", (spec.combine,), dtypes[spec.out].name, f"{spec.rows}x{spec.n}_from_{spec.m}")
     if isinstance(spec, Contraction):
         before = ["cast"] if any(i.op == "cast" for i in (*spec.a, *spec.b)) else []
-        words = ["dot", *before, *_words(spec.epilogue)]
         batch = f"{spec.batch}x" if spec.batch > 1 else ""
-        return "_".join([*words, _short(spec.dtype), f"{batch}{spec.m}x{spec.n}x{spec.k}"])
+        return Description("dot", (*before, *_words(spec.epilogue)), _short(spec.dtype), f"{batch}{spec.m}x{spec.n}x{spec.k}")
     words, stored = [], "nothing"
     for stage in spec.stages:
         found = _words(stage.body)
@@ -33,9 +42,15 @@ def name_of(spec: Spec, dtypes: list[DType]) -> str:
         for store in stage.stores:
             stored = _short(stage.body[store.value].dtype)
     kind = "columns" if spec.layout == "column" else "rows" if spec.stages[0].kind == "reduce" or len(spec.stages) > 1 else "map"
+    return Description(kind, tuple(words or ["copy"]), stored, "x".join(map(str, spec.extents)))
+
+
+def name_of(spec: Spec, dtypes: Sequence[DType]) -> str:
+    """A readable name: the description, with the first few of its words."""
+    kind, words, dtype, size = describe(spec, dtypes)
     if len(words) > _LONGEST_NAME:
-        words = [*words[:_LONGEST_NAME], f"and{len(words) - _LONGEST_NAME}"]
-    return "_".join([kind, *(words or ["copy"]), stored, "x".join(map(str, spec.extents))])
+        words = (*words[:_LONGEST_NAME], f"and{len(words) - _LONGEST_NAME}")
+    return "_".join(part for part in (kind, *words, dtype, size) if part)
 
 
 def _words(body: tuple[Instr, ...]) -> list[str]:

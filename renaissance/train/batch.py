@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from renaissance.data.dataset import Dataset, Samples
 from renaissance.data.draws import SampleDraws
-from renaissance.data.transforms import Normalize, augmented
+from renaissance.data.transforms import Normalize, Transform, augmented
+from renaissance.errors import ShapeError
 from renaissance.ir import dtype as dt
 from renaissance.ops.elementwise import astype
 from renaissance.ops.index import arange_like, gather_inside
-from renaissance.tensor import Tensor, from_numpy, realize
+from renaissance.tensor import Tensor, from_numpy, realize, tensor
 
 
 def rows(stored: Tensor, samples: Tensor) -> Any:
@@ -24,9 +26,33 @@ def rows(stored: Tensor, samples: Tensor) -> Any:
     return gather_inside(stored.reshape(stored.size), at).reshape(shape[0], *stored.shape[1:])
 
 
-def as_input(x: Any) -> Any:
-    """Samples as the model takes them: uint8 and other integers become float32."""
-    return x if x.dtype.is_float else astype(x, dt.float32)
+def single(x: Any) -> Any:
+    """Numbers as models take them: float64, NumPy's default, becomes float32."""
+    return astype(x, dt.float32) if x.dtype is dt.float64 else x
+
+
+def inputs(stored: Tensor, samples: Tensor, dataset: Dataset, augment: Sequence[Transform], draws: SampleDraws) -> Any:
+    """The model's inputs for the samples with the given numbers.
+
+    Samples of a data set with `augment`, and (N, H, W) or (N, H, W, C) of one with `normalize`, are images: they become
+    (B, C, H, W) float32, uint8 counted as value / 255. Other samples keep their shape, become float32 by value unless they are
+    float, and are normalised along their last axis.
+
+    stored   the part's samples
+    augment  transforms to apply: none for validation
+    """
+    normalize = dataset.normalize
+    if dataset.augment or (normalize is not None and stored.ndim in (3, 4)):
+        return augmented(stored, samples, [*augment, *([Normalize(*normalize)] if normalize is not None else [])], draws)
+    x = single(rows(stored, samples))
+    x = x if x.dtype.is_float else astype(x, dt.float32)
+    if normalize is None:
+        return x
+    mean, std = (tensor(np.asarray(v, np.float32)) for v in normalize)
+    if stored.ndim < 2 or any(v.shape not in ((), (1,), x.shape[-1:]) for v in (mean, std)):
+        raise ShapeError(f"normalize: mean and std must be numbers, or one for each of {x.shape[-1:]} features, got shapes "
+                         f"{mean.shape} and {std.shape}")
+    return (x - mean) / std
 
 
 class TrainingBatches:
@@ -37,32 +63,22 @@ class TrainingBatches:
     """
 
     def __init__(self, dataset: Dataset, seed: int):
-        self.stored = from_numpy(dataset.train.x)
-        self.targets = from_numpy(dataset.train.y)
         self.draws = SampleDraws(seed)
-        self._chain = [*dataset.augment, *([Normalize(*dataset.normalize)] if dataset.normalize else [])]
+        self._dataset = dataset
+        self._stored, self._targets = from_numpy(dataset.train.x), from_numpy(dataset.train.y)
 
     def __call__(self, samples: Tensor) -> tuple[Any, Any]:
         """Inputs and targets of the samples with the given numbers."""
-        if not self._chain:
-            x = as_input(rows(self.stored, samples))
-        else:
-            x = augmented(self.stored, samples, self._chain, self.draws)
-        return x, rows(self.targets, samples)
+        x = inputs(self._stored, samples, self._dataset, self._dataset.augment, self.draws)
+        return x, single(rows(self._targets, samples))
 
 
-class ValidationBatches:
-    """The validation part of a data set, prepared once: each batch is a slice."""
-
-    def __init__(self, dataset: Dataset, part: Samples):
-        stored = from_numpy(part.x)
-        if dataset.normalize:
-            everything = from_numpy(np.arange(len(part)))
-            x = augmented(stored, everything, [Normalize(*dataset.normalize)], SampleDraws(0))
-        else:
-            x = as_input(stored)
-        self.inputs = x
-        self.targets = from_numpy(part.y)
-        realize(self.inputs, self.targets)
-        self.size = len(part)
-
+def validation_batches(dataset: Dataset, part: Samples, batch_size: int) -> list[tuple[Tensor, Tensor]]:
+    """Inputs and targets of a part in order, prepared once: each batch is memory of its own, ready to be read."""
+    everything = from_numpy(np.arange(len(part)))
+    x = inputs(from_numpy(part.x), everything, dataset, (), SampleDraws(0))
+    y = single(from_numpy(part.y))
+    realize(x, y)
+    starts = range(0, len(part), batch_size)
+    cut_x, cut_y = ([from_numpy(whole[start:start + batch_size]) for start in starts] for whole in (x.numpy(), y.numpy()))
+    return list(zip(cut_x, cut_y))
