@@ -5,6 +5,7 @@ from renaissance import errors as errors
 from renaissance import models as models
 from renaissance import nn as nn
 from renaissance import optim as optim
+from renaissance.debug import debug_nans as debug_nans
 from renaissance.engine import executor as executor
 from renaissance.ir.dtype import DType as DType
 from renaissance.ir.dtype import bfloat16 as bfloat16

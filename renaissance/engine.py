@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -154,6 +154,9 @@ def _places(needed: Sequence[Node], given: Sequence[Node]) -> list[int] | None:
     return [place[n] for n in needed]
 
 
+# Told of the roots of every uncompiled run before it, while somebody asks; see debug.py.
+inspector: Callable[[Sequence[Node]], None] | None = None
+
 _programs: dict[tuple[Any, ...], Program] = {}
 _target: Target | None = None
 
@@ -252,6 +255,8 @@ def compute(outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]] = (), 
         wanted = list(dict.fromkeys(n for n in outputs if n.data is None))
         if not wanted and not assigns:
             return
+        if inspector is not None:
+            inspector([*wanted, *(value for _, value in assigns)])
         if linear is None or len(wanted) != len(outputs):
             linear = Linear(wanted, assigns, set())
         made = program(linear, wanted, assigns)

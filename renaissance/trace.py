@@ -310,7 +310,7 @@ class CompiledFunction:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if tracing.recorder is not None or tracing.inlined:
+        if tracing.recorder is not None or tracing.inlined or engine.inspector is not None:
             return self._function(*args, **kwargs)
         with engine.lock:
             flat: list[Any] = []

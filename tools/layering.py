@@ -21,7 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "kernels": {"errors", "config", "ir", "ops"},
     "runtime": {"errors", "config", "ir", "kernels"},
 }
-CORE = {*ALLOWED, "engine", "tensor", "parameter", "random", "trace", "transforms"}
+CORE = {*ALLOWED, "engine", "tensor", "parameter", "random", "trace", "transforms", "debug"}
 ALLOWED |= {
     "engine": {*ALLOWED},
     "tensor": {*ALLOWED, "engine"},
@@ -29,6 +29,7 @@ ALLOWED |= {
     "random": {*ALLOWED, "engine", "tensor"},
     "trace": {*ALLOWED, "engine", "tensor", "random"},
     "transforms": {*ALLOWED, "engine", "tensor"},
+    "debug": {*ALLOWED, "engine", "tensor"},
 }
 ALLOWED |= {"nn": CORE, "optim": CORE, "data": CORE}
 ALLOWED |= {"models": CORE | {"nn"}, "train": CORE | {"nn", "optim", "data"}}

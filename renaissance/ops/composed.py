@@ -141,7 +141,7 @@ def substituted(roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
     return [new[r] for r in roots]
 
 
-def _inlined(roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
+def inlined(roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
     """The roots with some nodes replaced and every composed node written out; as deep as compositions use each other."""
     new = dict(known)
     for n in topological(roots, new.__contains__):
@@ -150,7 +150,7 @@ def _inlined(roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
         inputs = tuple(new[i] for i in n.inputs)
         if n.op is COMPOSED:
             template, index = n.attrs
-            new[n] = _inlined([template.outputs[index]], dict(zip(template.inputs, inputs)))[0]
+            new[n] = inlined([template.outputs[index]], dict(zip(template.inputs, inputs)))[0]
         else:
             new[n] = rebuilt(n, inputs)
     return [new[r] for r in roots]
@@ -159,7 +159,7 @@ def _inlined(roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
 def expanded(graph: Graph) -> Graph:
     """The graph with every composed node written out; leaves and scalars stay the same nodes."""
     fixed = {n: n for n in (*graph.leaves, *graph.scalars)}
-    roots = _inlined([*graph.outputs, *(v for _, v in graph.assigns)], fixed)
+    roots = inlined([*graph.outputs, *(v for _, v in graph.assigns)], fixed)
     outputs = tuple(roots[:len(graph.outputs)])
     values = roots[len(graph.outputs):]
     return Graph(graph.leaves, graph.scalars, outputs, tuple((leaf, v) for (leaf, _), v in zip(graph.assigns, values)))
