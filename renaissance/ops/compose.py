@@ -493,16 +493,19 @@ def _class_loss(op: str, input: Any, target: Any, log_probability: Any, *, weigh
         raise ShapeError(f"{op}: weight must be (C,) = ({classes},), got {weight.shape}")
     chosen, kept = _checked_classes(op, reshape(target, (scores.shape[0],)), classes, ignore_index)
     logp = log_probability(scores)
-    zero = lit(0, logp)
     hit = one_hot(chosen, classes)
-    per_class = lit(1, logp) if weight is None else broadcast_to(astype(weight, logp.dtype), logp.shape)
-    kept_weight = where(kept, sum(where(hit, per_class, zero), -1), lit(0, sum(zero, -1)))
-    losses = negative(sum(where(hit, logp, zero), -1)) * kept_weight
-    losses = where(kept, losses, lit(0, losses))
+    own = negative(sum(where(hit, logp, lit(0, logp)), -1))
+    spread = negative(sum(logp if weight is None else multiply(logp, astype(weight, logp.dtype)), -1)) if smoothing else own
+    nothing = lit(0, own)
+    if weight is None:
+        kept_weight = where(kept, lit(1, own), nothing)
+    else:
+        per_class = broadcast_to(astype(weight, logp.dtype), logp.shape)
+        kept_weight = where(kept, sum(where(hit, per_class, lit(0, logp)), -1), nothing)
+        own = own * kept_weight
+    losses = where(kept, own, nothing)
     if smoothing:
-        spread = negative(sum(logp * per_class, -1))
-        spread = where(kept, spread, lit(0, spread))
-        losses = losses * lit(1 - smoothing, losses) + spread * lit(smoothing / classes, losses)
+        losses = losses * lit(1 - smoothing, losses) + where(kept, spread, nothing) * lit(smoothing / classes, losses)
     if reduction == "mean":
         return _weighted_mean(losses, kept_weight)
     return reshape(losses, shape) if reduction == "none" else _reduced(op, losses, reduction)
