@@ -272,9 +272,10 @@ def test_results_transposed_and_strided(layout, target):
     assert same_bits(np.ascontiguousarray(out), chain(a, b) + bias)
 
 
-def scaled_relu(operand, at, vector, step, of):
-    """relu(x) * s[column], in a dtype: the body of an operand that is computed while packing."""
-    return [load(operand, at, of), *relu(0, of), load(vector, step, of), Instr("mul", (2, 3), None, of)]
+def computed(operand, at, vector, step, of):
+    """relu(x * s[k]) + 1, in a dtype: the body of an operand that is computed while packing; not 0 where nothing is loaded."""
+    return [load(operand, at, of), load(vector, step, of), Instr("mul", (0, 1), None, of), *relu(2, of), constant(1, of),
+            Instr("add", (4, 5), None, of)]
 
 
 @isas
@@ -284,16 +285,17 @@ def test_operands_computed_while_packing(form, of, target):
     m, n, k = 18, 39, 35
     item = product(form, m, n, k, of)
     out = item.operands[2].dtype
-    spec = replace(item.spec, a=tuple(scaled_relu(0, strides(form.a, m, k), 3, (0, 0, 1), of)),
-                   b=tuple(scaled_relu(1, strides(form.b, k, n), 4, (0, 1, 0), of)))
+    spec = replace(item.spec, a=tuple(computed(0, strides(form.a, m, k), 3, (0, 0, 1), of)),
+                   b=tuple(computed(1, strides(form.b, k, n), 4, (0, 1, 0), of)))
     item = replace(item, spec=spec, operands=(*item.operands, Operand(3, of, "in"), Operand(4, of, "in")))
     a, b = matrices(m, n, k, of)
     s = np.linspace(0.5, 2, k).astype(of.numpy)
     c = launch(item, [stored(a, form.a), stored(b, form.b), np.zeros((1, m, n), out.numpy), s, s], target)[2]
-    computed = np.maximum(a, 0) * s, np.maximum(b, 0) * s[:, None]
-    assert_near(c, *(x.astype(of.numpy) for x in computed), of)
+    one = of.numpy.type(1)
+    a, b = np.maximum(a * s, 0 * one) + one, np.maximum(b * s[:, None], 0 * one) + one
+    assert_near(c, a, b, of)
     if of is not float64:
-        assert same_bits(c, chain(*computed, pairs=of is bfloat16 and target.bf16_dot))
+        assert same_bits(c, chain(a, b, pairs=of is bfloat16 and target.bf16_dot))
 
 
 @isas
@@ -307,19 +309,19 @@ def test_float32_operands_cast_to_bfloat16_while_packing(target):
         assert same_bits(c, chain(a.astype(bfloat16.numpy), b.astype(bfloat16.numpy), pairs=target.bf16_dot))
 
 
-def test_masked_loads_in_an_operand_read_nothing_where_the_mask_is_off():
+@isas
+@pytest.mark.parametrize("layout", ["n", "t"])
+def test_masked_loads_in_an_operand_read_nothing_where_the_mask_is_off(layout, target):
     """A zero-padded operand: columns of k from 9 on do not exist in memory."""
     m, n, k, width = 15, 20, 17, 9
-    at = (0, width, 1)
     body = (Instr("coord", (), 2, int64), constant(width, int64), Instr("lt", (0, 1), None, bool_),
-            Instr("load", (2,), Access(0, at), float32))
+            Instr("load", (2,), Access(0, (0, *strides(layout, m, width)[1:])), float32))
     item = product(NN, m, n, k, float32)
     item = replace(item, spec=replace(item.spec, a=body))
     a, b = matrices(m, n, k, float32)
     a[:, :, width:] = 0
-    for target in TARGETS:
-        c = launch(item, [a[:, :, :width], b, np.zeros((1, m, n), np.float32)], target)[2]
-        assert same_bits(c, chain(a, b))
+    c = launch(item, [stored(a[:, :, :width], layout), b, np.zeros((1, m, n), np.float32)], target)[2]
+    assert same_bits(c, chain(a, b))
 
 
 def test_a_matrix_shared_by_the_batch():
