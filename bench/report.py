@@ -35,7 +35,7 @@ def table(lines: Sequence[tuple[Measurement, Sequence[Bar]]]) -> Table:
     out = Table("row", "variant", "precision", "ours", "rival", "theirs", "ratio (range)", "of peak", "MiB ours / theirs",
                 "faults", "load", "bar")
     for m, bars in lines:
-        spread = "-" if m.ratio is None else f"{m.ratio:.2f} ({m.ratio_min:.2f} to {m.ratio_max:.2f})"
+        spread = "-" if m.ratio is None else f"{m.ratio:.3g} ({m.ratio_min:.3g} to {m.ratio_max:.3g})"
         out.add_row(m.row, m.variant, m.precision, seconds(m.ours_s), m.rival or "-", seconds(m.rival_s), spread,
                     _number(m.share_of_peak, ".0%"), f"{m.ours_rss_mib:.0f} / {_number(m.rival_rss_mib, '.0f')}",
                     _number(m.faults_per_step, ".3g"), f"{m.load_average:.2f}", _judged(m, bars))
