@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-
+from renaissance.progress import Bar
 from renaissance.train.result import EpochRecord
 
 _HEAD = f"{'epoch':>6} {'train loss':>11} {'val loss':>10} {'top-1 %':>8} {'top-5 %':>8} {'lr':>10} {'time s':>8}"
-_REDRAW_S = 0.1
 
 
 def line(record: EpochRecord, best: bool) -> str:
@@ -32,40 +28,36 @@ class Display:
     """
 
     def __init__(self, show: bool):
-        self._console = Console(file=sys.stdout) if show else None
-        self._progress: Progress | None = None
-        self._bar: TaskID | None = None
-        self._next_s = 0.0
+        self._show = show
+        self._bar: Bar | None = None
+        self._steps = 0
 
     def start(self, steps: int, about: str) -> None:
         """Open the table; an epoch has `steps` steps."""
         self.say(about)
         self.say(_HEAD)
-        if self._console is not None and self._console.is_terminal:
-            # Redrawn by `step`, not by a thread of its own, which would fight the pool for a core.
-            progress = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
-                                TimeRemainingColumn(), console=self._console, transient=True, auto_refresh=False)
-            progress.start()
-            self._progress, self._bar = progress, progress.add_task("epoch 1", total=steps)
+        if self._show:
+            self._bar, self._steps = Bar(sys.stdout), steps
 
     def step(self, epoch: int, done: int) -> None:
-        """Move the bar, at most ten times a second."""
-        if self._progress is None or self._bar is None or (now := time.perf_counter()) < self._next_s:
-            return
-        self._next_s = now + _REDRAW_S
-        self._progress.update(self._bar, completed=done, description=f"epoch {epoch}", refresh=True)
+        """Move the bar."""
+        if self._bar is not None:
+            self._bar.draw(f"epoch {epoch}", done, self._steps, f"{done}/{self._steps} steps")
 
     def epoch(self, record: EpochRecord, best: bool) -> None:
         """Add a line."""
-        self.say(line(record, best), style="bold" if best else None)
+        self.say(line(record, best))
 
-    def say(self, text: str, style: str | None = None) -> None:
-        """Print text as it is: not wrapped to the terminal's width, no markup."""
-        if self._console is not None:
-            self._console.print(text, style=style, soft_wrap=True, markup=False, emoji=False, highlight=False)
+    def say(self, text: str) -> None:
+        """Print text as it is."""
+        if not self._show:
+            return
+        if self._bar is not None:
+            self._bar.clear()
+        print(text, flush=True)
 
     def stop(self) -> None:
         """Close the bar."""
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = self._bar = None
+        if self._bar is not None:
+            self._bar.clear()
+            self._bar = None
