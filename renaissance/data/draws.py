@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from renaissance.engine import scalar
+from renaissance.errors import ArgumentError
 from renaissance.ir import dtype as dt
 from renaissance.ops.random import random_at, unit_uniform
 from renaissance.tensor import tracing
@@ -18,7 +19,7 @@ class SampleDraws:
     """Draws for given samples in a given epoch; the epoch may change between runs of a compiled function.
 
     seed   int, modulo 2^64
-    epoch  the epoch the next draws are for
+    epoch  the epoch the next draws are for, from 0
     """
 
     def __init__(self, seed: int):
@@ -27,12 +28,19 @@ class SampleDraws:
         self._made = 0
 
     def start(self) -> None:
-        """Begin the draws of one chain: its first draw is number 0 of the epoch."""
+        """Begin the draws of a chain: its first draw is number 0 of the epoch."""
         self._made = 0
 
     def uniform(self, samples: Any, low: float = 0.0, high: float = 1.0) -> Any:
-        """One float32 number in [low, high) for each of `samples` (int64 positions in the data set)."""
+        """One float32 number in [low, high) for each of `samples` (int64 positions in the data set).
+
+        u = philox(seed, ticket, sample),  ticket = 2^62 + 1024 epoch + number of the draw in the chain
+
+        raises  ArgumentError for more draws in a chain than an epoch has tickets
+        """
         made = self._made
+        if made == _DRAWS_PER_EPOCH:
+            raise ArgumentError(f"a chain of transforms may draw {_DRAWS_PER_EPOCH} numbers for a sample, not more")
         self._made += 1
 
         def values() -> dict[str, int]:
@@ -44,5 +52,3 @@ class SampleDraws:
             bound = {name: scalar(v, dt.uint64) for name, v in values().items()}
         u = unit_uniform(random_at(samples, bound["seed"], bound["ticket"]))
         return u * (high - low) + low
-
-

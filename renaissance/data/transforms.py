@@ -19,6 +19,9 @@ from renaissance.ops.index import arange_like, gather_inside
 from renaissance.ops.movement import concat
 from renaissance.tensor import Tensor, tensor
 
+_EXACT = 1 << 24  # whole numbers up to here are exact in float32
+_MOST_CHANNELS = 4  # of images whose layout is guessed at, to tell that channels stand first
+
 Row = tuple[Any, Any, Any]
 
 
@@ -26,7 +29,7 @@ Row = tuple[Any, Any, Any]
 class Images:
     """A batch on its way through a chain: not yet read pixels of stored images, or pixels.
 
-    stored    (N, H, W) or (N, H, W, C) uint8 or float32: the whole set
+    stored    (N, H, W) or (N, H, W, C) uint8 or float: the whole set
     samples   (B,) int64: which of them
     size      height and width as the next transform sees them, in pixels
     rows      stored row    = rows[0] i + rows[1] j + rows[2] of output pixel (i, j); numbers or (B,) tensors
@@ -119,7 +122,10 @@ def _sample(images: Images) -> Any:
         inside = logical_and(logical_and(greater_equal(r, 0.0), less(r, float(height))),
                              logical_and(greater_equal(c, 0.0), less(c, float(width))))
         r, c = clip(r, 0.0, height - 1.0), clip(c, 0.0, width - 1.0)
-        at = first + astype(r * float(width) + c, dt.int64)
+        if height * width <= _EXACT:
+            at = first + astype(r * float(width) + c, dt.int64)
+        else:
+            at = first + astype(r, dt.int64) * width + astype(c, dt.int64)
         if channels > 1:
             at = at * channels + channel
         value = astype(gather_inside(flat, at), dt.float32)
@@ -155,13 +161,13 @@ class Pad(Transform):
     out[i, j] = in[i - padding, j - padding], 0 outside
 
     padding  pixels on each side
-    raises   ArgumentError for a negative padding
+    raises   ArgumentError unless padding is a whole number, at least 0
     source   torchvision, Pad
     """
 
     def __init__(self, padding: int):
-        if padding < 0:
-            raise ArgumentError(f"Pad: padding must not be negative, got {padding}")
+        if not isinstance(padding, int) or padding < 0:
+            raise ArgumentError(f"Pad: padding must be a whole number, at least 0, got {padding!r}")
         self.padding = padding
 
     def __call__(self, images: Images) -> None:
@@ -176,14 +182,15 @@ class RandomCrop(Transform):
     out[i, j] = in[i + y, j + x],  y and x equally likely from 0 to what fits
 
     size     height and width in pixels, or one int
-    raises   ArgumentError for sizes below 1; ShapeError when the image is smaller than the window
+    raises   ArgumentError unless sizes are whole numbers, at least 1; ShapeError when the image is smaller than the window
     source   torchvision, RandomCrop
     """
 
     def __init__(self, size: int | Sequence[int]):
-        self.size = (size, size) if isinstance(size, int) else (size[0], size[1])
-        if min(self.size) < 1:
-            raise ArgumentError(f"RandomCrop: size must be at least 1, got {size}")
+        sides = (size, size) if isinstance(size, int) else tuple(size)
+        if len(sides) != 2 or not all(isinstance(n, int) and n >= 1 for n in sides):
+            raise ArgumentError(f"RandomCrop: size must be one or two whole numbers, at least 1, got {size!r}")
+        self.size = (sides[0], sides[1])
 
     def __call__(self, images: Images) -> None:
         (h, w), (th, tw) = images.size, self.size
@@ -200,13 +207,13 @@ class RandomRotation(Transform):
     angle equally likely from -degrees to degrees; positive turns counter-clockwise
 
     degrees  largest angle
-    raises   ArgumentError for a negative angle
+    raises   ArgumentError for an angle that is negative or not finite
     source   torchvision, RandomRotation (there nearest by default)
     """
 
     def __init__(self, degrees: float):
-        if degrees < 0:
-            raise ArgumentError(f"RandomRotation: degrees must not be negative, got {degrees}")
+        if not 0 <= degrees < math.inf:
+            raise ArgumentError(f"RandomRotation: degrees must be finite, at least 0, got {degrees}")
         self.degrees = degrees
 
     def __call__(self, images: Images) -> None:
@@ -224,13 +231,13 @@ class RandomScale(Transform):
     in = centre + (out - centre) / factor
 
     low, high  range of both factors
-    raises     ArgumentError unless 0 < low <= high
+    raises     ArgumentError unless 0 < low <= high, both finite
     source     definition
     """
 
     def __init__(self, low: float, high: float):
-        if not 0 < low <= high:
-            raise ArgumentError(f"RandomScale: needs 0 < low <= high, got {low} and {high}")
+        if not 0 < low <= high < math.inf:
+            raise ArgumentError(f"RandomScale: needs 0 < low <= high, both finite, got {low} and {high}")
         self.low, self.high = low, high
 
     def __call__(self, images: Images) -> None:
@@ -243,7 +250,7 @@ class RandomScale(Transform):
 class RandomErasing(Transform):
     """A rectangle set to a value, with probability p.
 
-    area  A = u H W, u from scale;  height sqrt(A r), width sqrt(A / r), ln r from ln ratio; rounded, cut to the image, placed anywhere
+    area A = u H W, u from scale;  height sqrt(A r), width sqrt(A / r), ln r from ln ratio;  rounded, cut to the image, anywhere
 
     p        probability
     scale    smallest and largest share of the area
@@ -253,9 +260,12 @@ class RandomErasing(Transform):
     source   Zhong et al. 2017, arXiv:1708.04896; torchvision, RandomErasing (there drawn anew when it does not fit)
     """
 
-    def __init__(self, p: float = 0.5, scale: Sequence[float] = (0.02, 0.33), ratio: Sequence[float] = (0.3, 3.3), value: float = 0.0):
-        if not (0 <= p <= 1 and 0 < scale[0] <= scale[1] <= 1 and 0 < ratio[0] <= ratio[1]):
-            raise ArgumentError(f"RandomErasing: needs 0 <= p <= 1 and increasing positive scale and ratio, got {p}, {scale}, {ratio}")
+    def __init__(self, p: float = 0.5, scale: Sequence[float] = (0.02, 0.33), ratio: Sequence[float] = (0.3, 3.3),
+                 value: float = 0.0):
+        pairs = len(scale) == len(ratio) == 2
+        if not (pairs and 0 <= p <= 1 and 0 < scale[0] <= scale[1] <= 1 and 0 < ratio[0] <= ratio[1] < math.inf):
+            raise ArgumentError("RandomErasing: needs 0 <= p <= 1, and 0 < smallest <= largest for scale (at most 1) and ratio; "
+                                f"got p {p}, scale {scale}, ratio {ratio}")
         self.p, self.scale, self.ratio, self.value = p, tuple(scale), tuple(ratio), value
 
     def __call__(self, images: Images) -> None:
@@ -280,7 +290,7 @@ class Normalize(Transform):
     out = (in - mean) / std
 
     mean, std  numbers, or one for each channel
-    raises     ArgumentError for a std of 0; ShapeError when channels differ
+    raises     ArgumentError unless mean and std are as many, std positive; ShapeError for another number of channels
     source     torchvision, Normalize
     """
 
@@ -296,7 +306,8 @@ class Normalize(Transform):
             images.pixels = (pixels - float(self.mean[0])) / float(self.std[0])
             return
         if len(self.mean) != pixels.shape[1]:
-            raise ShapeError(f"Normalize: {len(self.mean)} means for {pixels.shape[1]} channels")
+            raise ShapeError(f"Normalize: mean and std must be one number, or one for each of {pixels.shape[1]} channels, "
+                             f"got {len(self.mean)}")
         mean, std = (tensor(v).reshape(1, len(v), 1, 1) for v in (self.mean, self.std))
         images.pixels = (pixels - mean) / std
 
@@ -304,15 +315,21 @@ class Normalize(Transform):
 def augmented(stored: Tensor, samples: Tensor, chain: Sequence[Transform], draws: SampleDraws) -> Any:
     """The batch of `samples`, after the chain.
 
-    stored   (N, H, W) or (N, H, W, C) uint8 or float32
+    stored   (N, H, W) or (N, H, W, C): uint8, counted as value / 255, or float
     samples  (B,) int64, each from 0 to N - 1
     returns  (B, C, H', W') float32
-    raises   ShapeError, DTypeError for stored images of another form; what the transforms raise
+    raises   ShapeError, DTypeError for stored images of another form; ArgumentError for a link of the chain that is no Transform;
+             what the transforms raise
     """
     if stored.ndim not in (3, 4):
         raise ShapeError(f"augmentation takes images (N, H, W) or (N, H, W, C), got {stored.shape}")
-    if stored.dtype not in (dt.uint8, dt.float32):
-        raise DTypeError(f"augmentation takes uint8 or float32 images, got {stored.dtype.name}")
+    if stored.ndim == 4 and stored.shape[1] <= _MOST_CHANNELS < stored.shape[3]:
+        raise ShapeError(f"augmentation takes images (N, H, W, C), channels last, got {stored.shape}: "
+                         "if its channels stand first, give x.transpose(0, 2, 3, 1)")
+    if stored.dtype is not dt.uint8 and not stored.dtype.is_float:
+        raise DTypeError(f"augmentation takes uint8 or float images, got {stored.dtype.name}")
+    if wrong := [t for t in chain if not isinstance(t, Transform)]:
+        raise ArgumentError(f"augmentation takes Transforms such as Pad(2), got {wrong[0]!r}")
     draws.start()
     images = Images(stored, samples, draws, (stored.shape[1], stored.shape[2]))
     for transform in chain:
