@@ -63,8 +63,8 @@ class Tensor(Value):
         elif n.op is LEAF:
             _owners[n] = weakref.ref(self)
 
-    def __del__(self) -> None:
-        _pending.pop(id(self), None)
+    def __del__(self, forget: Any = _pending.pop) -> None:  # bound early: at the interpreter's end the module is emptied first
+        forget(id(self), None)
 
     @property
     def node(self) -> Node:
