@@ -18,7 +18,8 @@ from renaissance import data, nn, optim
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMESPACES = {"rn": rn, "nn": nn, "optim": optim, "data": data}
-_BLOCK = re.compile(r"^(?:<!-- test: (?P<changes>[^\n]*?->[^\n]*?) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^(?:<!-- test: (?P<changes>[^\n]*?->[^\n]*?) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$",
+                    re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"(?<![\w.])(rn|nn|optim|data)((?:\.[A-Za-z_]\w*)+)")
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 _ABSENT = re.compile(r"^<!-- test: absent -->\n(.*?)(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)

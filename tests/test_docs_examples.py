@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import runpy
 
-import numpy as np
 import pytest
 
-from renaissance.data.idx import read_idx, write_idx
-from renaissance.data.sets.mnist import FILES, SAMPLE
-
 from . import markdown
+from .digits import write_digits
 
 PAGES = sorted((markdown.ROOT / "docs").glob("*.md"))
 ALL_PAGES = [*PAGES, *(markdown.ROOT / "docs" / "decisions").glob("*.md"), *markdown.ROOT.glob("README*.md")]
@@ -38,25 +35,18 @@ def test_names_exist(page):
 
 def test_wrong_names_and_dead_links_are_found(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("`rn.tensor` and `nn.Lineal`, [here](nowhere.md)\n\n<!-- test: absent -->\n* `rn.zeros`, `rn.warp_drive`\n\nend\n")
+    page.write_text("`rn.tensor`, `nn.Lineal`, [here](nowhere.md)\n\n<!-- test: absent -->\n* `rn.zeros`, `rn.warp`\n\nend\n")
     assert markdown.wrong_names(page) == ["nn.Lineal", "rn.zeros (exists)"]
     assert markdown.dead_links(page) == ["nowhere.md"]
-
-
-@pytest.fixture
-def few_digits(tmp_path):
-    """A folder with the first of the bundled digits."""
-    for file in FILES:
-        write_idx(tmp_path / file.name, np.ascontiguousarray(read_idx(SAMPLE / file.name)[:400]))
-    return tmp_path
 
 
 def example(name):
     return runpy.run_path(str(markdown.ROOT / "examples" / name))["main"]
 
 
-def test_example_mnist(few_digits, tmp_path, capsys):
-    result = example("mnist.py")(["--epochs", "2", "--data", str(few_digits), "--out", str(tmp_path / "out")])
+def test_example_mnist(tmp_path, capsys):
+    write_digits(tmp_path, 400)
+    result = example("mnist.py")(["--epochs", "2", "--data", str(tmp_path), "--out", str(tmp_path / "out")])
     assert [record.epoch for record in result.history] == [1, 2]
     assert result.history[1].train_loss < result.history[0].train_loss
     assert result.checkpoint.is_dir() and "best top-1" in capsys.readouterr().out

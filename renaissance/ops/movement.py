@@ -227,6 +227,7 @@ def expand_dims(x: Any, axis: int) -> Any:
 
 @method("unsqueeze")
 def _unsqueeze(x: Any, dim: int) -> Any:
+    """Add an axis of size 1: PyTorch's name for expand_dims."""
     return expand_dims(x, dim)
 
 

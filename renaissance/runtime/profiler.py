@@ -83,6 +83,7 @@ def profile() -> Iterator[Profile]:
     """Collect the times of all plans that run inside, in this process.
 
     raises   ArgumentError inside another profile
+    source   definition
     """
     if timings.current is not None:
         raise ArgumentError("profile: another profile is being taken; they cannot be nested")
