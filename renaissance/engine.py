@@ -246,15 +246,17 @@ def program(linear: Linear, outputs: Sequence[Node], assigns: Sequence[tuple[Nod
     return found
 
 
-def compute(outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]] = (), linear: Linear | None = None) -> None:
-    """Give each of `outputs` its data, and each assigned leaf's bytes their new contents, in one run.
+def compute(outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]] = (), linear: Linear | None = None) -> dict[Node, Region]:
+    """Compute `outputs`, and give each assigned leaf's bytes their new contents, in one run.
 
-    linear  the same outputs and assigns, if they were written down already
+    linear   the same outputs and assigns, if they were written down already
+    returns  where each output lies. A node holds that as its data from then on, but for constants: those are shared by all
+             programs, so what stands for their values is the caller's to keep
     """
     with lock:
         wanted = list(dict.fromkeys(n for n in outputs if n.data is None))
         if not wanted and not assigns:
-            return
+            return {n: n.data for n in outputs}
         if inspector is not None:
             inspector([*wanted, *(value for _, value in assigns)])
         if linear is None or len(wanted) != len(outputs):
@@ -262,6 +264,9 @@ def compute(outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]] = (), 
         made = program(linear, wanted, assigns)
         regions = made.run([n.data.address for n in linear.leaves], [n.data for n in linear.scalars])
         for n, region in zip(wanted, regions):
+            if n.constant:
+                continue
             n.data = region
             if not n.needs_grad:
                 forget_history(n)
+        return dict(zip(wanted, regions)) | {n: n.data for n in outputs if n.data is not None}

@@ -355,7 +355,10 @@ def region_of(t: Tensor) -> Region:
     while n.data is None and n.op.kind == "identity":
         n = n.inputs[0]
     if n.data is None:
-        engine.compute([n])
+        region = engine.compute([n])[n]
+        if n.constant and t._node is n:
+            t._rebind(engine.leaf(n, region))
+        return region
     if isinstance(n.data, Stale):
         raise GradientError("this value was overwritten (by optimizer.step() or an in-place write) before it was read")
     if not isinstance(n.data, Region):
@@ -392,7 +395,7 @@ def _promises() -> list[Node]:
 
 def chosen(candidates: Sequence[Node], linear: Linear) -> list[Node]:
     """Those that depend on a watched leaf, or whose chain grew long."""
-    return [n for n in candidates if n in linear.reads or n.depth > _SWEEP_DEPTH]
+    return [n for n in candidates if n in linear.reads or (n.depth > _SWEEP_DEPTH and not n.constant)]
 
 
 def kept_promises(promises: Sequence[Node]) -> list[Node]:
@@ -447,15 +450,15 @@ def overwrite(pairs: list[tuple[Tensor | Part, Tensor]]) -> None:
         candidates, linear = written_down(lambda found: Linear([*found, *fresh.values()], in_place, set(leaves)))
         others = chosen(candidates, linear)
         try:
-            engine.compute([*others, *fresh.values()], in_place, linear if len(others) == len(candidates) else None)
+            computed = engine.compute([*others, *fresh.values()], in_place, linear if len(others) == len(candidates) else None)
         except CHECK_ERRORS:
             others = kept_promises(others)
-            engine.compute(list(fresh.values()), in_place)
+            computed = engine.compute(list(fresh.values()), in_place)
         for n in others:
             forget_history(n)
         for old, (t, _) in zip(leaves, whole):
             if old in fresh:
-                t._rebind(engine.leaf(old, engine.copied(_data(fresh[old]), old)))
+                t._rebind(engine.leaf(old, engine.copied(computed[fresh[old]], old)))
             else:
                 renew(t, old)
 
@@ -481,12 +484,6 @@ def _wholes(pairs: Sequence[tuple[Tensor | Part, Tensor]]) -> list[tuple[Tensor,
             joined.append(base[at:])
         result.append((base, join_flat(joined)))
     return result
-
-
-def _data(n: Node) -> Any:
-    while n.data is None and n.op.kind == "identity":
-        n = n.inputs[0]
-    return n.data
 
 
 def renew(t: Tensor, old: Node) -> None:

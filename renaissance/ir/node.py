@@ -44,9 +44,10 @@ class Node:
     data         a leaf's or a computed node's value (a runtime object); None while it is only a promise
     needs_grad   some variable it depends on asks for a gradient and every op on the way has one
     depth        how many promises are stacked up to here
+    constant     depends on nothing that is bound later: such nodes are shared by all programs, and never hold data
     """
 
-    __slots__ = ("op", "inputs", "attrs", "shape", "dtype", "needs_grad", "data", "depth", "serial", "__weakref__")
+    __slots__ = ("op", "inputs", "attrs", "shape", "dtype", "needs_grad", "data", "depth", "constant", "serial", "__weakref__")
 
     def __init__(self, op: Op, inputs: tuple[Node, ...], attrs: tuple[Any, ...], shape: Shape, dtype: DType):
         self.op = op
@@ -57,12 +58,15 @@ class Node:
         self.data: Any = None
         self.serial = next(_serials)
         needs_grad, depth = False, 0
+        constant = bool(inputs) or op.reference is not None
         for i in inputs:
+            constant = constant and i.constant
             if i.data is None and i.depth > depth:
                 depth = i.depth
             needs_grad = needs_grad or i.needs_grad
         self.needs_grad = needs_grad and op.vjp is not None
         self.depth = depth + 1
+        self.constant = constant
 
     def attr(self, name: str) -> Any:
         return self.attrs[self.op.attrs.index(name)]
