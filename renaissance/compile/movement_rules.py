@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from renaissance.compile.constants import filled
 from renaissance.ir.node import Node, Shape, node
 from renaissance.ir.rewrite import Rule
 from renaissance.ops.movement import EXPAND, PAD, PERMUTE, RESHAPE, SLICE
@@ -79,6 +80,8 @@ def _pad(n: Node, users: Users) -> Node | None:
     x = n.inputs[0]
     if x.shape == n.shape:
         return x
+    if 0 in x.shape:
+        return filled(n.attr("value"), n.dtype, n.shape)
     if x.op is not PAD or x.attr("value") != n.attr("value"):
         return None
     widths = tuple((a + c, b + d) for (a, b), (c, d) in zip(n.attr("widths"), x.attr("widths")))
@@ -98,6 +101,6 @@ MOVEMENT_RULES: tuple[Rule, ...] = (
     Rule("an expansion of an expansion is one; to the same shape none", ("expand",), _expand),
     Rule("a slice of a slice is one; of everything none", ("slice",), _slice),
     Rule("a slice inside one part of a concatenation is a slice of the part", ("slice",), _slice_of_concat),
-    Rule("a pad of a pad with the same value is one; by nothing none", ("pad",), _pad),
+    Rule("a pad of a pad with the same value is one; by nothing none; of nothing a constant", ("pad",), _pad),
     Rule("empty parts add nothing; a concatenation of one part is the part", ("concat",), _concat),
 )

@@ -22,8 +22,9 @@ def saved_values(group: Group, storage: Storage, links: Links) -> dict[Node, Whe
     final = [n for n in group.members if n not in group.kept and n in storage.home]
     free = [n for n in final if n not in storage.extra]
     saved: dict[Node, Where] = {}
+    lenders: set[Node] = set()
     for n in reversed(group.members):
-        if n in group.kept or cost_of(n) <= CHEAP or sweeps_of(n, group, final, links, set(saved)) < 2:
+        if n in group.kept or n in lenders or cost_of(n) <= CHEAP or sweeps_of(n, group, final, links, set(saved)) < 2:
             continue
         if n in storage.home:
             saved[n] = storage.home[n]
@@ -31,6 +32,7 @@ def saved_values(group: Group, storage: Storage, links: Links) -> dict[Node, Whe
         lender = next((f for f in free if f.dtype is n.dtype and f not in saved), None)
         if lender is not None:
             free.remove(lender)
+            lenders.add(lender)
             saved[n] = storage.home[lender]
     return saved
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from renaissance.compile.constants import constant_bytes, filled
 from renaissance.compile.movement_rules import MOVEMENT_RULES
 from renaissance.compile.product_rules import PRODUCT_RULES
 from renaissance.compile.scalar_rules import SCALAR_RULES
@@ -14,13 +15,24 @@ from renaissance.ir.graph import Graph
 from renaissance.ir.node import Node
 from renaissance.ir.rewrite import Rule, rewrite
 from renaissance.ir.target import Target
+from renaissance.ops.elementwise import OPS
+
+Users = Mapping[Node, int]
 
 
-def _mark(n: Node, users: Mapping[Node, int]) -> Node | None:
+def _mark(n: Node, users: Users) -> Node | None:
     return n.inputs[0]
 
 
+def _empty(n: Node, users: Users) -> Node | None:
+    """What has no elements needs nothing, not even those it would be computed from."""
+    return filled(bytes(n.dtype.size), n.dtype, n.shape) if 0 in n.shape and constant_bytes(n) is None else None
+
+
+_COMPUTED = (*OPS, "cast", "check", "reshape", "permute", "expand", "pad", "slice", "concat", "reduce_sum", "reduce_max", "reduce_min",
+             "reduce_prod", "reduce_any", "reduce_all", "argmax", "argmin", "dot", "take", "scatter", "random_at")
 RULES: tuple[Rule, ...] = (
+    Rule("what has no elements is a constant", _COMPUTED, _empty),
     Rule("marks compute nothing", ("stop_gradient", "variable", "with_gradient"), _mark),
     *MOVEMENT_RULES,
     *SCALAR_RULES,
