@@ -47,7 +47,8 @@ class Storage:
         self.dense = frozenset(dense)
         self.leaves = {leaf: self._buffer("input", i, leaf) for i, leaf in enumerate(graph.leaves)}
         self.home.update(self.leaves)
-        self.state = tuple(self._assign(leaf, value) for leaf, value in graph.assigns if leaf is not value)
+        self.state = tuple(self._assign(leaf, value) for leaf, value in graph.assigns
+                           if leaf is not value and size(leaf.shape))
         self.outputs = tuple(self._output(j, out) for j, out in enumerate(graph.outputs))
         for n in reversed(order):  # outer concatenations before those inside them
             if n.op.name == "concat":

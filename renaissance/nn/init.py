@@ -51,7 +51,7 @@ def fans(tensor: Any) -> tuple[int, int]:
 def _fan(tensor: Any, mode: str) -> int:
     if mode not in ("fan_in", "fan_out"):
         raise ArgumentError(f"mode must be 'fan_in' or 'fan_out', got {mode!r}")
-    return fans(tensor)[mode == "fan_out"]
+    return max(1, fans(tensor)[mode == "fan_out"])  # 0 where there is nothing to fill
 
 
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Any:
@@ -173,7 +173,7 @@ def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Generator | None 
     raises     ArgumentError below two axes
     source     Glorot, Bengio 2010
     """
-    bound = gain * math.sqrt(6 / sum(fans(tensor)))
+    bound = gain * math.sqrt(6 / max(1, sum(fans(tensor))))
     return uniform_(tensor, -bound, bound, generator)
 
 
@@ -189,7 +189,7 @@ def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Generator | None =
     raises     ArgumentError below two axes
     source     Glorot, Bengio 2010
     """
-    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(fans(tensor))), generator)
+    return normal_(tensor, 0.0, gain * math.sqrt(2 / max(1, sum(fans(tensor)))), generator)
 
 
 def linear_default(shape: tuple[int, ...], fan_in: int) -> Tensor:

@@ -40,7 +40,7 @@ from renaissance.ops.index import check, one_hot
 from renaissance.ops.movement import broadcast_to, reshape
 from renaissance.ops.reduce import max as reduce_max
 from renaissance.ops.reduce import mean, sum
-from renaissance.ops.value import Value, with_gradient
+from renaissance.ops.value import Rule, Value, with_gradient
 
 # ---- activations -------------------------------------------------------------------------------------------------------
 
@@ -242,23 +242,6 @@ def _wide(op: str, x: Any) -> Any:
     return astype(x, dt.accumulator(x.dtype))
 
 
-class _AxisRule:
-    """A gradient rule with its axes: equal rules are one, so that equal nodes stay one."""
-
-    def __init__(self, function: Any, axes: Any):
-        self.key = (function, axes)
-
-    def __call__(self, ct: Any, out: Any, inputs: Any) -> tuple[Any, ...]:
-        function, axes = self.key
-        return function(ct, out, inputs, axes)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _AxisRule) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-
 def _softmax_rule(ct: Any, out: Any, inputs: Any, axis: int) -> tuple[Any, ...]:
     return (out * (ct - _stretch(ct, sum(ct * out, axis), axis)),)
 
@@ -289,7 +272,7 @@ def softmax(x: Any, axis: int = -1) -> Any:
         return x
     wide = _wide("softmax", x)
     e = exp(wide - _stretch(wide, reduce_max(wide, a), a))
-    return astype(with_gradient(divide(e, _stretch(wide, sum(e, a), a)), (wide,), _AxisRule(_softmax_rule, a)), x.dtype)
+    return astype(with_gradient(divide(e, _stretch(wide, sum(e, a), a)), (wide,), Rule(_softmax_rule, (a,))), x.dtype)
 
 
 @composed
@@ -314,7 +297,7 @@ def logsumexp(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
         top = reshape(sum(wide, axes), kept)
     total = reshape(sum(exp(wide - broadcast_to(top, x.shape)), axes), kept)
 
-    y = with_gradient(add(log(total), top), (wide,), _AxisRule(_logsumexp_rule, axes))
+    y = with_gradient(add(log(total), top), (wide,), Rule(_logsumexp_rule, (axes,)))
     shape = kept if keepdims else tuple(n for a, n in enumerate(x.shape) if a not in axes)
     return reshape(astype(y, x.dtype), shape)
 
@@ -336,7 +319,7 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
     wide = _wide("log_softmax", x)
     shifted = wide - _stretch(wide, reduce_max(wide, a), a)
     y = shifted - _stretch(wide, log(sum(exp(shifted), a)), a)
-    return astype(with_gradient(y, (wide,), _AxisRule(_log_softmax_rule, a)), x.dtype)
+    return astype(with_gradient(y, (wide,), Rule(_log_softmax_rule, (a,))), x.dtype)
 
 
 # ---- losses ------------------------------------------------------------------------------------------------------------
@@ -492,7 +475,7 @@ def _class_loss(op: str, input: Any, target: Any, log_probability: Any, *, weigh
     if weight is not None and weight.shape != (classes,):
         raise ShapeError(f"{op}: weight must be (C,) = ({classes},), got {weight.shape}")
     chosen, kept = _checked_classes(op, reshape(target, (scores.shape[0],)), classes, ignore_index)
-    logp = log_probability(scores)
+    logp = log_probability(where(_stretch(scores, kept, 1), scores, lit(0, scores)))  # an ignored row may hold NaN
     hit = one_hot(chosen, classes)
     own = negative(sum(where(hit, logp, lit(0, logp)), -1))
     spread = negative(sum(logp if weight is None else multiply(logp, astype(weight, logp.dtype)), -1)) if smoothing else own

@@ -78,7 +78,8 @@ def composed(function: Callable[..., Any]) -> Callable[..., Any]:
     return one
 
 
-def call(name: Hashable, function: Callable[..., Any], values: Sequence[Value], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call(name: Hashable, function: Callable[..., Any], values: Sequence[Value], args: tuple[Any, ...],
+         kwargs: dict[str, Any]) -> Any:
     """The outputs of a composition as composed nodes.
 
     name    what it is known by, besides the signature of its arguments

@@ -16,8 +16,9 @@ from renaissance.ir import shape as sh
 from renaissance.ir.dtype import DType
 from renaissance.ir.node import Node, Op, Shape
 from renaissance.ops.elementwise import astype, divide, equal, lit, sqrt, subtract, where
+from renaissance.ops.index import arange_like
 from renaissance.ops.movement import broadcast_to, pad, reshape
-from renaissance.ops.value import Value, apply, const, method
+from renaissance.ops.value import Rule, Value, apply, const, method, with_gradient
 
 ROW, CHAIN = 4096, 256
 
@@ -46,12 +47,23 @@ def _vjp_sum(ct: Value, out: Value, inputs: tuple[Value, ...], axes: tuple[int, 
     return (_kept(inputs[0], ct, axes),)
 
 
-def _vjp_extreme(ct: Value, out: Value, inputs: tuple[Value, ...], axes: tuple[int, ...]) -> tuple[Value, ...]:
-    """Evenly to all elements that are the extreme."""
+def _evenly(ct: Value, out: Value, inputs: tuple[Value, ...], axes: tuple[int, ...]) -> tuple[Value, ...]:
+    """Gradient of a maximum or minimum: the same share to all elements that are it."""
     x = inputs[0]
     hit = equal(x, _kept(x, out, axes))
     count = sum(astype(hit, x.dtype), axes)
     return (where(hit, _kept(x, divide(ct, count), axes), lit(0, x)),)
+
+
+def _to_the_first(ct: Value, out: Value, inputs: tuple[Value, ...], axes: tuple[int, ...]) -> tuple[Value, ...]:
+    """Gradient of a maximum or minimum: all to the first element that is it, in row-major order of the reduced axes."""
+    x = inputs[0]
+    count = sh.size(tuple(x.shape[a] for a in axes))
+    position = reshape(arange_like(count, dt.int64), tuple(n if a in axes else 1 for a, n in enumerate(x.shape)))
+    position = broadcast_to(position, x.shape)
+    hit = equal(x, _kept(x, out, axes))
+    first = _reduce(MIN, where(hit, position, lit(count, position)), axes)
+    return (where(equal(position, _kept(x, first, axes)), _kept(x, ct, axes), lit(0, x)),)
 
 
 def _vjp_prod(ct: Value, out: Value, inputs: tuple[Value, ...], axes: tuple[int, ...]) -> tuple[Value, ...]:
@@ -78,8 +90,8 @@ def _sum_numpy(a: Any, axis: Any) -> Any:
 
 
 SUM = Op("reduce_sum", "reduce", _infer, _numpy(_sum_numpy), _vjp_sum, ("axes",))
-MAX = Op("reduce_max", "reduce", _infer, _numpy(np.max), _vjp_extreme, ("axes",))
-MIN = Op("reduce_min", "reduce", _infer, _numpy(np.min), _vjp_extreme, ("axes",))
+MAX = Op("reduce_max", "reduce", _infer, _numpy(np.max), _evenly, ("axes",))
+MIN = Op("reduce_min", "reduce", _infer, _numpy(np.min), _evenly, ("axes",))
 PROD = Op("reduce_prod", "reduce", _infer, _numpy(np.prod), _vjp_prod, ("axes",))
 ANY = Op("reduce_any", "reduce", _infer, _numpy(np.any), None, ("axes",))
 ALL = Op("reduce_all", "reduce", _infer, _numpy(np.all), None, ("axes",))
@@ -244,12 +256,13 @@ def std(x: Any, axis: Any = None, *, correction: float = 0, keepdims: bool = Fal
 
 def _extreme(name: str, op: Op, x: Any, axis: Any, keepdims: bool) -> Any:
     axes = sh.axes_indices(name, axis, x.ndim)
-    return _finish(x, _reduce(op, x, axes), axes, keepdims)
+    reduced = with_gradient(_reduce(op, x, axes), (x,), Rule(_evenly if axis is None else _to_the_first, (axes,)))
+    return _finish(x, reduced, axes, keepdims)
 
 
 @method()
 def max(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """The largest element along axes; NaN if there is one; the gradient is shared evenly by equal maxima.
+    """The largest element, NaN if there is one; equal maxima of all share the gradient, along axes the first gets it.
 
     y = max_i x_i
 
@@ -264,7 +277,7 @@ def max(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 @method()
 def min(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """The smallest element along axes; NaN if there is one; the gradient is shared evenly by equal minima.
+    """The smallest element, NaN if there is one; equal minima of all share the gradient, along axes the first gets it.
 
     y = min_i x_i
 

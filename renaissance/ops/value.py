@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -209,6 +210,17 @@ def number_dtype(value: Any, other: DType) -> DType:
     if isinstance(value, float):
         return other if other.is_float else dt.float32
     raise DTypeError(f"{value!r} of type {type(value).__name__} is neither a number nor a tensor")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A gradient rule with settings, for `with_gradient`: equal rules are one, so that equal nodes stay one."""
+
+    function: Callable[..., tuple[Any, ...]]
+    settings: tuple[Hashable, ...]
+
+    def __call__(self, ct: Any, out: Any, inputs: Any) -> tuple[Any, ...]:
+        return self.function(ct, out, inputs, *self.settings)
 
 
 def with_gradient(out: Value, inputs: tuple[Value, ...], rule: Any) -> Any:

@@ -65,7 +65,7 @@ def test_defaults(kind):
 def test_groups_frozen_parameters_and_changed_hyperparameters():
     m = model("float64")
     other = twin(m, "float64")
-    ours, theirs = (kind([{"params": of[0].parameters()}, {"params": of[2].parameters(), "lr": 0.02, "weight_decay": 0.0}], lr=0.01)
+    ours, theirs = (kind([{"params": of[0].parameters()}, {"params": of[2].parameters(), "lr": 0.02, "weight_decay": 0.0}], 0.01)
                     for kind, of in ((optim.AdamW, m), (torch.optim.AdamW, other)))
     step = stepper(m, ours, True)
     for i in range(8):
