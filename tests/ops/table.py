@@ -106,7 +106,7 @@ REDUCTIONS = (
     OpCase("sum first", lambda x: rn.sum(x, 0), lambda x: x.sum(0), (((5,),), ((300, 7),), ((17, 3, 5),), ((0, 3),))),
     OpCase("sum middle, kept", lambda x: rn.sum(x, 1, keepdims=True), lambda x: x.sum(1, keepdims=True), (((3, 5, 7),), ((2, 0, 3),))),
     OpCase("sum outer and inner", lambda x: rn.sum(x, (0, 2)), lambda x: x.sum((0, 2)), (((3, 5, 7),),)),
-    OpCase("long sum", lambda x: rn.sum(x), np.sum, (((5000,),), ((3, 4097),), ((700, 30),)), loose=8, why="5,000 terms"),
+    OpCase("long sum", lambda x: rn.sum(x), np.sum, (((5000,),), ((3, 4097),), ((700, 30),)), (0.5, 2.0)),
     OpCase("mean", lambda x: rn.mean(x, -1), lambda x: x.mean(-1), ROWS),
     OpCase("var", lambda x: rn.var(x, -1), lambda x: x.var(-1), ROWS, loose=4, why="a difference of rounded numbers, squared"),
     OpCase("std of a sample", lambda x: rn.std(x, 0, correction=1), lambda x: x.std(0, ddof=1), (((5, 3),), ((30,),)), loose=4, why="as var"),
