@@ -72,6 +72,7 @@ def uniform(low: float = 0.0, high: float = 1.0, shape: int | Sequence[int] = ()
 
     low, high  bounds
     shape      ints
+    generator  what the draw is taken from; None: the default one
     returns    (*shape) float32
     raises     ArgumentError when low is above high
     source     definition; Philox: Salmon et al. 2011
@@ -89,6 +90,7 @@ def normal(mean: float = 0.0, std: float = 1.0, shape: int | Sequence[int] = (),
 
     mean, std  of the distribution
     shape      ints
+    generator  what the draw is taken from; None: the default one
     returns    (*shape) float32
     raises     ArgumentError for a negative std
     source     Box, Muller 1958
@@ -103,11 +105,14 @@ def normal(mean: float = 0.0, std: float = 1.0, shape: int | Sequence[int] = (),
 def bernoulli(p: float, shape: int | Sequence[int] = (), *, generator: Generator | None = None) -> Tensor:
     """True with probability p.
 
-    p        from 0 to 1, kept to 2^-32
-    shape    ints
-    returns  (*shape) bool
-    raises   ArgumentError for p outside
-    source   definition
+    y = (w < p 2^32),  w a 32-bit word
+
+    p          from 0 to 1, kept to 2^-32
+    shape      ints
+    generator  what the draw is taken from; None: the default one
+    returns    (*shape) bool
+    raises     ArgumentError for p outside
+    source     definition
     """
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"bernoulli: p must be from 0 to 1, got {p}")
@@ -121,6 +126,7 @@ def randint(low: int, high: int, shape: int | Sequence[int] = (), *, generator: 
 
     low, high  ints, high - low at most 2^31
     shape      ints
+    generator  what the draw is taken from; None: the default one
     returns    (*shape) int64
     raises     ArgumentError unless low < high <= low + 2^31
     source     Lemire 2019, without rejection: a bias below (high - low) / 2^32
@@ -133,5 +139,15 @@ def randint(low: int, high: int, shape: int | Sequence[int] = (), *, generator: 
 
 
 def dropout_mask(shape: Sequence[int], p: float, *, generator: Generator | None = None) -> Value:
-    """What dropout keeps: True with probability 1 - p."""
+    """What dropout keeps: True with probability 1 - p.
+
+    keep with probability 1 - p
+
+    shape      ints
+    p          from 0 to 1
+    generator  what the draw is taken from; None: the default one
+    returns    (*shape) bool
+    raises     ArgumentError for p outside
+    source     Srivastava et al. 2014
+    """
     return bernoulli(1.0 - p, tuple(shape), generator=generator)

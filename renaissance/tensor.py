@@ -570,7 +570,10 @@ def from_numpy(array: np.ndarray) -> Tensor:
 def full(shape: int | Sequence[int], value: float, dtype: Any = None) -> Tensor:
     """A tensor with one value everywhere.
 
+    y[i] = value
+
     shape    ints
+    value    the value
     dtype    None: float32 for a float, int64 for an int, bool for a bool
     returns  (*shape)
     raises   ShapeError for negative sizes
@@ -588,8 +591,11 @@ def full(shape: int | Sequence[int], value: float, dtype: Any = None) -> Tensor:
 def zeros(shape: int | Sequence[int], dtype: Any = dt.float32) -> Tensor:
     """A tensor of zeros.
 
+    y[i] = 0
+
     shape    ints
-    returns  (*shape), float32 unless dtype says otherwise
+    dtype    a DType, its name, or a NumPy dtype
+    returns  (*shape)
     raises   ShapeError for negative sizes
     source   array API standard, zeros
     """
@@ -599,8 +605,11 @@ def zeros(shape: int | Sequence[int], dtype: Any = dt.float32) -> Tensor:
 def ones(shape: int | Sequence[int], dtype: Any = dt.float32) -> Tensor:
     """A tensor of ones.
 
+    y[i] = 1
+
     shape    ints
-    returns  (*shape), float32 unless dtype says otherwise
+    dtype    a DType, its name, or a NumPy dtype
+    returns  (*shape)
     raises   ShapeError for negative sizes
     source   array API standard, ones
     """

@@ -26,6 +26,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | tuple[int, ...] 
 
     function  returns a 0-d float tensor, or with has_aux a pair of it and anything else
     argnums   which positional arguments
+    has_aux   the function returns a pair; only its first part is differentiated
     returns   a function returning (value, gradient); a tuple of gradients when argnums is one
     raises    GradientError unless the value is 0-d and the arguments float tensors
     source    JAX, value_and_grad

@@ -69,10 +69,11 @@ def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
 
     y = x if x > 0, else negative_slope x
 
-    x        any shape, float
-    returns  shape and dtype of x
-    raises   DTypeError for integers
-    source   Maas, Hannun, Ng 2013
+    x               any shape, float
+    negative_slope  the slope below 0
+    returns         shape and dtype of x
+    raises          DTypeError for integers
+    source          Maas, Hannun, Ng 2013
     """
     return where(less_equal(x, lit(0, x)), multiply(x, lit(negative_slope, x)), x)
 
@@ -96,10 +97,11 @@ def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
 
     y = min(max(x, min_val), max_val)
 
-    x        any shape, float
-    returns  shape and dtype of x
-    raises   ArgumentError when min_val is above max_val
-    source   PyTorch, hardtanh
+    x                 any shape, float
+    min_val, max_val  the range
+    returns           shape and dtype of x
+    raises            ArgumentError when min_val is above max_val
+    source            PyTorch, hardtanh
     """
     if min_val > max_val:
         raise ArgumentError(f"hardtanh: min_val {min_val} is above max_val {max_val}")
@@ -153,6 +155,7 @@ def softplus(x: Any, beta: float = 1.0) -> Any:
     y = ln(1 + e^(beta x)) / beta
 
     x        any shape, float
+    beta     sharpness of the bend
     returns  shape and dtype of x
     raises   ArgumentError unless beta is positive
     source   Dugas et al. 2001; PyTorch's threshold is not needed
@@ -172,6 +175,7 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
     y = x if x > 0, else alpha (e^x - 1)
 
     x        any shape, float
+    alpha    how far down it goes
     returns  shape and dtype of x
     raises   DTypeError for integers
     source   Clevert, Unterthiner, Hochreiter 2015, arXiv:1511.07289
@@ -263,6 +267,7 @@ def softmax(x: Any, axis: int = -1) -> Any:
     y_i = e^(x_i - max x) / sum_j e^(x_j - max x)
 
     x        any shape, float
+    axis     which
     returns  shape and dtype of x; computed in float32 or wider
     raises   ArgumentError when axis is out of range; DTypeError for integers
     source   definition
@@ -281,11 +286,12 @@ def logsumexp(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
     y = ln sum_i e^x_i
 
-    x        any shape, float
-    axis     int, ints or None (all)
-    returns  the shape without the axes, dtype of x; computed in float32 or wider
-    raises   ArgumentError for bad axes; DTypeError for integers
-    source   definition
+    x         any shape, float
+    axis      int, ints or None (all)
+    keepdims  True: reduced axes stay, with size 1
+    returns   the shape without the axes, dtype of x; computed in float32 or wider
+    raises    ArgumentError for bad axes; DTypeError for integers
+    source    definition
     """
     axes = sh.axes_indices("logsumexp", axis, x.ndim)
     wide = _wide("logsumexp", x)
@@ -309,6 +315,7 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
     y_i = x_i - ln sum_j e^x_j
 
     x        any shape, float
+    axis     which
     returns  shape and dtype of x; computed in float32 or wider
     raises   ArgumentError when axis is out of range; DTypeError for integers
     source   definition
@@ -380,6 +387,7 @@ def binary_cross_entropy_with_logits(input: Any, target: Any, weight: Any = None
 
     input, target  one shape, float
     weight         w, broadcasts with input; None: 1
+    reduction      'mean', 'sum' or 'none'
     pos_weight     p, broadcasts with input; None: 1
     returns        () or the shape of input
     raises         ShapeError when shapes differ; ArgumentError for another reduction
@@ -433,6 +441,8 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
     input         (N, C), (N, C, ...) or (C,) float: log-probabilities
     target        (N,), (N, ...) or () integers: classes, or ignore_index for targets that count nowhere
     weight        (C,) or None
+    ignore_index  a target that counts nowhere
+    reduction     'mean', 'sum' or 'none'
     returns       () or the shape of target
     raises        ShapeError when shapes differ; RangeError at run time for a class outside; ArgumentError for another reduction
     source        PyTorch, nll_loss
@@ -450,6 +460,8 @@ def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int
     input            (N, C), (N, C, ...) or (C,) float: scores
     target           (N,), (N, ...) or () integers, ignore_index counting nowhere; or probabilities of the shape of input
     weight           (C,) or None
+    ignore_index     a target that counts nowhere
+    reduction        'mean', 'sum' or 'none'
     label_smoothing  s, from 0 to 1
     returns          () or the shape of target; float32 or wider; 0 when all targets are ignored
     raises           ShapeError when shapes differ; RangeError at run time for a class outside; ArgumentError for other settings

@@ -163,7 +163,10 @@ def operands(op: str, *xs: Any) -> tuple[Any, ...]:
 def astype(x: Any, dtype: Any) -> Any:
     """Convert to another dtype: floats round to nearest even, floats to ints cut towards zero, anything to bool is `!= 0`.
 
+    y = x in the other dtype
+
     x        any shape
+    dtype    a DType, its name, or a NumPy dtype
     returns  shape of x, the given dtype
     raises   DTypeError for an unknown dtype
     source   array API standard, astype

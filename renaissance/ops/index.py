@@ -139,6 +139,7 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
 
     x        (..., n, ...)
     indices  integers, shape of x outside `axis`
+    axis     which
     returns  shape of indices, dtype of x
     raises   ShapeError when shapes differ outside axis; RangeError at run time for an index outside
     source   array API standard, take_along_axis
@@ -183,6 +184,7 @@ def scatter_rows(init: Any, index: Any, value: Any, combine: str = "sum") -> Any
     init     (R, N)
     index    (M,) integers from -R to R - 1
     value    (M, N), dtype of init
+    combine  'sum' or 'last'
     returns  (R, N)
     raises   RangeError at run time for an index outside; ArgumentError for another combine; ShapeError when shapes differ
     source   definition: duplicates add up in order, or the last write wins

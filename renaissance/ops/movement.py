@@ -170,10 +170,13 @@ def permute_dims(x: Any, axes: Sequence[int]) -> Any:
 def transpose(x: Any, dim0: int, dim1: int) -> Any:
     """Swap two axes.
 
-    x        (..., n_dim0, ..., n_dim1, ...)
-    returns  the same with the two axes exchanged
-    raises   ArgumentError when an axis is out of range
-    source   PyTorch, transpose; NumPy, swapaxes
+    y[..., i, ..., j, ...] = x[..., j, ..., i, ...]
+
+    x           (..., n_dim0, ..., n_dim1, ...)
+    dim0, dim1  the two axes
+    returns     the same with the two axes exchanged
+    raises      ArgumentError when an axis is out of range
+    source      PyTorch, transpose; NumPy, swapaxes
     """
     a, b = sh.axis_index("transpose", dim0, x.ndim, "dim0"), sh.axis_index("transpose", dim1, x.ndim, "dim1")
     order = list(range(x.ndim))
@@ -183,6 +186,8 @@ def transpose(x: Any, dim0: int, dim1: int) -> Any:
 
 def matrix_transpose(x: Any) -> Any:
     """Swap the last two axes.
+
+    y[..., i, j] = x[..., j, i]
 
     x        (..., M, N)
     returns  (..., N, M)
@@ -198,7 +203,10 @@ def matrix_transpose(x: Any) -> Any:
 def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
     """Stretch axes of size 1, and add leading axes, to reach a shape.
 
+    y[..., i, ...] = x[..., 0, ...] along stretched axes
+
     x        any shape that broadcasts to `shape`
+    shape    ints
     returns  (*shape), dtype of x
     raises   ShapeError when it does not broadcast
     source   array API standard, broadcast_to
@@ -214,6 +222,8 @@ def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
 @method()
 def expand_dims(x: Any, axis: int) -> Any:
     """Add an axis of size 1.
+
+    y[..., 0, ...] = x[..., ...]
 
     x        rank r
     axis     position of the new axis in the result, -r-1 to r
@@ -235,6 +245,8 @@ def _unsqueeze(x: Any, dim: int) -> Any:
 def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Any:
     """Remove axes of size 1.
 
+    y[..., ...] = x[..., 0, ...]
+
     x        any shape
     axis     which; None: all of size 1
     returns  the shape without them
@@ -251,6 +263,8 @@ def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Any:
 @method()
 def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Merge neighbouring axes into one.
+
+    y[..., k, ...] = x[..., i, j, ...], k the row-major position of (i, j, ...)
 
     x          any shape
     start_dim  first merged axis
@@ -270,8 +284,11 @@ def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 def pad(x: Any, widths: Sequence[tuple[int, int]], value: float = 0) -> Any:
     """Put a constant around the elements.
 
+    y[i] = x[i - before] inside, else value
+
     x        (n_0, ..., n_{r-1})
     widths   r pairs (before, after), in elements
+    value    the constant
     returns  (n_0 + before_0 + after_0, ...), dtype of x
     raises   ShapeError unless there is one non-negative pair for each axis
     source   NumPy, pad with mode 'constant'
@@ -285,6 +302,8 @@ def pad(x: Any, widths: Sequence[tuple[int, int]], value: float = 0) -> Any:
 @method()
 def flip(x: Any, axis: int | tuple[int, ...] | None = None) -> Any:
     """Reverse the order along axes.
+
+    y[..., i, ...] = x[..., n - 1 - i, ...]
 
     x        any shape
     axis     which; None: all
@@ -302,7 +321,10 @@ def flip(x: Any, axis: int | tuple[int, ...] | None = None) -> Any:
 def concat(values: Sequence[Any], axis: int = 0) -> Any:
     """Join tensors along an existing axis.
 
+    y = x_0, x_1, ... one after the other along the axis
+
     values   tensors of one dtype, equal in shape outside `axis`
+    axis     which
     returns  sizes along `axis` added up
     raises   ShapeError, DTypeError when they do not fit; ArgumentError for an empty list
     source   array API standard, concat
@@ -319,7 +341,10 @@ def concat(values: Sequence[Any], axis: int = 0) -> Any:
 def stack(values: Sequence[Any], axis: int = 0) -> Any:
     """Join tensors of equal shape along a new axis.
 
+    y[..., i, ...] = x_i[..., ...]
+
     values   k tensors of one shape and dtype
+    axis     position of the new axis in the result
     returns  rank + 1, size k along `axis`
     raises   ShapeError, DTypeError when they differ
     source   array API standard, stack

@@ -179,11 +179,13 @@ def sum(x: Any, axis: Any = None, *, keepdims: bool = False, dtype: Any = None) 
 
     y = sum_i x_i, in a fixed order
 
-    x        any shape
-    axis     int, ints or None (all)
-    returns  the shape without the axes (with size 1 if keepdims); dtype, else that of x for floats, else the 64-bit integer
-    raises   ArgumentError when an axis is out of range or named twice
-    source   array API standard, sum
+    x         any shape
+    axis      int, ints or None (all)
+    keepdims  True: reduced axes stay, with size 1
+    dtype     of the result; None: see returns
+    returns   the shape without the axes (with size 1 if keepdims); dtype, else that of x for floats, else the 64-bit integer
+    raises    ArgumentError when an axis is out of range or named twice
+    source    array API standard, sum
     """
     axes = sh.axes_indices("sum", axis, x.ndim)
     wanted = dt.dtype(dtype) if dtype is not None else x.dtype if x.dtype.is_float else dt.accumulator(x.dtype)
@@ -197,11 +199,12 @@ def mean(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
     y = (1/n) sum_i x_i
 
-    x        any shape
-    axis     int, ints or None (all)
-    returns  the shape without the axes, dtype of x for floats, else float32
-    raises   ArgumentError when an axis is out of range or named twice
-    source   array API standard, mean
+    x         any shape
+    axis      int, ints or None (all)
+    keepdims  True: reduced axes stay, with size 1
+    returns   the shape without the axes, dtype of x for floats, else float32
+    raises    ArgumentError when an axis is out of range or named twice
+    source    array API standard, mean
     """
     axes = sh.axes_indices("mean", axis, x.ndim)
     wanted = x.dtype if x.dtype.is_float else dt.float32
@@ -219,6 +222,7 @@ def var(x: Any, axis: Any = None, *, correction: float = 0, keepdims: bool = Fal
     x           any shape, float
     axis        int, ints or None (all)
     correction  taken from n: 0 population, 1 sample
+    keepdims    True: reduced axes stay, with size 1
     returns     the shape without the axes, dtype of x; NaN where n <= correction
     raises      DTypeError for other dtypes; ArgumentError for bad axes
     source      array API standard, var; two-pass: Chan, Golub, LeVeque 1983
@@ -244,7 +248,9 @@ def std(x: Any, axis: Any = None, *, correction: float = 0, keepdims: bool = Fal
     y = sqrt(var(x))
 
     x           any shape, float
+    axis        int, ints or None (all)
     correction  taken from n: 0 population, 1 sample
+    keepdims    True: reduced axes stay, with size 1
     returns     the shape without the axes, dtype of x
     raises      as var
     source      array API standard, std
@@ -266,11 +272,12 @@ def max(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
     y = max_i x_i
 
-    x        any shape
-    axis     int, ints or None (all)
-    returns  the shape without the axes, dtype of x
-    raises   ArgumentError for an empty reduction or bad axes
-    source   array API standard, max
+    x         any shape
+    axis      int, ints or None (all)
+    keepdims  True: reduced axes stay, with size 1
+    returns   the shape without the axes, dtype of x
+    raises    ArgumentError for an empty reduction or bad axes
+    source    array API standard, max
     """
     return _extreme("max", MAX, x, axis, keepdims)
 
@@ -281,11 +288,12 @@ def min(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
     y = min_i x_i
 
-    x        any shape
-    axis     int, ints or None (all)
-    returns  the shape without the axes, dtype of x
-    raises   ArgumentError for an empty reduction or bad axes
-    source   array API standard, min
+    x         any shape
+    axis      int, ints or None (all)
+    keepdims  True: reduced axes stay, with size 1
+    returns   the shape without the axes, dtype of x
+    raises    ArgumentError for an empty reduction or bad axes
+    source    array API standard, min
     """
     return _extreme("min", MIN, x, axis, keepdims)
 
@@ -296,11 +304,12 @@ def prod(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
     y = prod_i x_i, in a fixed order
 
-    x        any shape
-    axis     int, ints or None (all)
-    returns  the shape without the axes, dtype of x for floats, else the 64-bit integer
-    raises   ArgumentError for bad axes
-    source   array API standard, prod
+    x         any shape
+    axis      int, ints or None (all)
+    keepdims  True: reduced axes stay, with size 1
+    returns   the shape without the axes, dtype of x for floats, else the 64-bit integer
+    raises    ArgumentError for bad axes
+    source    array API standard, prod
     """
     axes = sh.axes_indices("prod", axis, x.ndim)
     wanted = x.dtype if x.dtype.is_float else dt.accumulator(x.dtype)
@@ -313,10 +322,12 @@ def any(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
     y = or_i x_i
 
-    x        any shape
-    returns  the shape without the axes, bool
-    raises   ArgumentError for bad axes
-    source   array API standard, any
+    x         any shape
+    axis      int, ints or None (all)
+    keepdims  True: reduced axes stay, with size 1
+    returns   the shape without the axes, bool
+    raises    ArgumentError for bad axes
+    source    array API standard, any
     """
     axes = sh.axes_indices("any", axis, x.ndim)
     return _finish(x, _reduce(ANY, astype(x, dt.bool_), axes), axes, keepdims)
@@ -328,10 +339,12 @@ def all(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
     y = and_i x_i
 
-    x        any shape
-    returns  the shape without the axes, bool
-    raises   ArgumentError for bad axes
-    source   array API standard, all
+    x         any shape
+    axis      int, ints or None (all)
+    keepdims  True: reduced axes stay, with size 1
+    returns   the shape without the axes, bool
+    raises    ArgumentError for bad axes
+    source    array API standard, all
     """
     axes = sh.axes_indices("all", axis, x.ndim)
     return _finish(x, _reduce(ALL, astype(x, dt.bool_), axes), axes, keepdims)
@@ -351,11 +364,12 @@ def argmax(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
 
     y = min {i : x_i = max_j x_j}
 
-    x        any shape
-    axis     int; None: the position in the flattened tensor
-    returns  the shape without the axis, int64
-    raises   ArgumentError for an empty or wrong axis
-    source   array API standard, argmax
+    x         any shape
+    axis      int; None: the position in the flattened tensor
+    keepdims  True: the axis stays, with size 1
+    returns   the shape without the axis, int64
+    raises    ArgumentError for an empty or wrong axis
+    source    array API standard, argmax
     """
     return _arg("argmax", ARGMAX, x, axis, keepdims)
 
@@ -366,10 +380,11 @@ def argmin(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
 
     y = min {i : x_i = min_j x_j}
 
-    x        any shape
-    axis     int; None: the position in the flattened tensor
-    returns  the shape without the axis, int64
-    raises   ArgumentError for an empty or wrong axis
-    source   array API standard, argmin
+    x         any shape
+    axis      int; None: the position in the flattened tensor
+    keepdims  True: the axis stays, with size 1
+    returns   the shape without the axis, int64
+    raises    ArgumentError for an empty or wrong axis
+    source    array API standard, argmin
     """
     return _arg("argmin", ARGMIN, x, axis, keepdims)
