@@ -83,6 +83,7 @@ def executor(name: str) -> Iterator[None]:
 
     With 'null' nothing is computed: results hold whatever their memory held. It is for looking at plans.
 
+    name    'cpu', 'reference' or 'null'
     raises  ArgumentError for another name
     source  definition
     """
@@ -119,7 +120,7 @@ class Program:
 
     def __init__(self, graph: Graph, on: str):
         whole = expanded(graph)
-        linear = Linear(whole.outputs, whole.assigns, set(), traced=True)
+        linear = Linear(whole.outputs, whole.assigns, set(), traced=True, known={*graph.leaves, *graph.scalars})
         self._inputs, self._scalars = _places(linear.leaves, graph.leaves), _places(linear.scalars, graph.scalars)
         graph = Graph(tuple(linear.leaves), tuple(linear.scalars), whole.outputs, whole.assigns)
         self.output_sizes = [max(1, sh.size(n.shape) * n.dtype.size) for n in graph.outputs]
@@ -174,10 +175,12 @@ def host_target() -> Target:
 class Linear:
     """A graph written down in a canonical order: its leaves, its scalars, and a key that equal structures share."""
 
-    __slots__ = ("leaves", "scalars", "order", "key", "reads", "_traced")
+    __slots__ = ("leaves", "scalars", "order", "key", "reads", "_traced", "_known")
 
-    def __init__(self, outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]], watched: set[Node], *, traced: bool = False):
+    def __init__(self, outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]], watched: set[Node], *, traced: bool = False,
+                 known: set[Node] | None = None):
         self._traced = traced  # leaves may be placeholders, bound later
+        self._known = known  # the leaves; None: every node with data. Writing out a composition may meet other nodes with data
         self.leaves: list[Node] = []
         self.scalars: list[Node] = []
         self.order: list[Node] = []  # the node of each row of the key
@@ -189,13 +192,13 @@ class Linear:
         self.key = (tuple(rows), tuple(number[n] for n in outputs), tuple((number[a], number[v]) for a, v in assigns))
 
     def _walk(self, root: Node, number: dict[Node, int], rows: list[Any], watched: set[Node]) -> None:
-        stack = [root]
+        stack, known = [root], self._known
         while stack:
             n = stack[-1]
             if n in number:
                 stack.pop()
                 continue
-            if n.data is not None:
+            if n in known if known is not None else n.data is not None:
                 stack.pop()
                 self._leaf(n, number, rows)
                 if n in watched:

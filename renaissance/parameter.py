@@ -26,6 +26,7 @@ class Parameter(Tensor):
     data           the elements without gradient; assigning overwrites them
     requires_grad  True unless frozen
     raises         DTypeError unless the elements are float
+    source         PyTorch, torch.nn.Parameter
     """
 
     __slots__ = ("_base", "_start", "_shape", "_trainable", "_made_from", "_made")

@@ -23,6 +23,8 @@ class Generator:
 
     seed    any int, taken modulo 2^64
     ticket  how many draws were made
+    raises  ArgumentError for a seed that is no int
+    source  Philox 4x32-10: Salmon et al. 2011
     """
 
     def __init__(self, seed: int = 0):

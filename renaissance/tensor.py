@@ -44,9 +44,12 @@ class Tensor(Value):
 
     Made by rn.tensor, rn.from_numpy, rn.zeros and the like, and by operations on tensors.
 
-    shape, dtype, ndim, size   as in NumPy
-    requires_grad              whether gradients are collected for it by backward()
-    grad                       the collected gradient, None before
+    n                         the node it stands for, where operations make one
+    shape, dtype, ndim, size  as in NumPy
+    requires_grad             whether gradients are collected for it by backward()
+    grad                      the collected gradient, None before
+    raises                    when looked at: TraceError inside a compiled function, and what the program's checks state
+    source                    array API standard; PyTorch for what has to do with gradients
     """
 
     __slots__ = ("_grad", "__weakref__")

@@ -39,6 +39,8 @@ class Dataset(Protocol):
     num_classes         int if the targets are class numbers 0 ... num_classes - 1, else None
     augment             transforms applied to training samples, in order
     normalize           (mean, std) of a sample's values, uint8 pixels counted as value / 255; None: samples are used as they are
+    raises              nothing
+    source              definition
     """
 
     train: Samples

@@ -145,7 +145,12 @@ def _sample(images: Images) -> Any:
 
 
 class Transform:
-    """One step of an augmentation chain: changes a batch of Images."""
+    """One step of an augmentation chain: changes a batch of Images.
+
+    images  what the call is given: a batch whose values and map of coordinates are changed in place
+    raises  ArgumentError at the call unless a subclass says what it does
+    source  definition
+    """
 
     def __call__(self, images: Images) -> None:
         raise ArgumentError(f"{type(self).__name__} does not say what it does to images")

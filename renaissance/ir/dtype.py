@@ -12,7 +12,15 @@ from renaissance.errors import DTypeError
 
 @dataclass(frozen=True)
 class DType:
-    """One number type: its name, kind ('b' bool, 'u' unsigned, 'i' signed, 'f' float), bytes and NumPy dtype."""
+    """One number type; there is one object for each, such as rn.float32.
+
+    name    as in NumPy
+    kind    'b' bool, 'u' unsigned, 'i' signed, 'f' float
+    size    bytes
+    numpy   the NumPy dtype (bfloat16 by ml_dtypes)
+    raises  nothing
+    source  array API standard
+    """
 
     name: str
     kind: str

@@ -43,9 +43,9 @@ def watching(hook: Callable[[Module, Any], None]) -> Iterator[None]:
 
 
 class Module:
-    """Base of all layers and models. A subclass sets parameters, buffers and modules as attributes and defines forward().
+    """Base of all layers and models: a subclass sets parameters, buffers and modules as attributes and defines forward().
 
-    y = module(x) is module.forward(x)
+    module(x) = module.forward(x)
 
     training   whether layers such as Dropout behave as in training; see train() and eval()
     frozen     whether train() passes this module over; see freeze()
@@ -65,6 +65,7 @@ class Module:
             object.__setattr__(self, name, value)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What a call of the module gives; a subclass says it."""
         raise ArgumentError(f"{type(self).__name__} does not define forward()")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -49,9 +49,11 @@ _precision: ContextVar[DType | None] = ContextVar("precision", default=None)
 
 @contextmanager
 def precision(name: str) -> Iterator[None]:
-    """Inside, contractions of float32 tensors are made in the named precision: 'fp32', or 'bf16' (operands and results
-    bfloat16, sums float32).
+    """Inside, contractions of float32 tensors are made in the named precision.
 
+    bf16: y = round(sum_k round(a_k) round(b_k)), rounded to bfloat16, summed in float32
+
+    name    'fp32' or 'bf16'
     raises  ArgumentError for another name
     source  definition
     """

@@ -104,7 +104,7 @@ def observe(hook: Callable[[Node], None] | None) -> None:
 def no_grad() -> Iterator[None]:
     """Inside, results carry no gradient: operations see their inputs through stop_gradient.
 
-    shapes  unchanged
+    raises  nothing
     source  definition
     """
     before, _grad_mode.enabled = _grad_mode.enabled, False

@@ -21,7 +21,7 @@ from renaissance.tensor import USED, Part, Tensor, as_tensor, join_flat, overwri
 
 
 class Optimizer:
-    """Base of all optimizers. A subclass says which state a parameter has and how one step changes both.
+    """Base of all optimizers: a subclass says which state a parameter has and how one step changes both.
 
     p, state = update(p, gradient, state, scalars), for every parameter that has a gradient
 

@@ -82,6 +82,7 @@ class Profile:
 def profile() -> Iterator[Profile]:
     """Collect the times of all plans that run inside, in this process.
 
+    returns  the Profile, complete once the block is left
     raises   ArgumentError inside another profile
     source   definition
     """

@@ -36,6 +36,8 @@ class Result:
     stopped          '' after all epochs, else 'target', 'interrupted' or 'not finite'
     checkpoint       the last one written
     best_checkpoint  that of the best epoch
+    raises           nothing
+    source           definition
     """
 
     history: list[EpochRecord] = field(default_factory=list)
