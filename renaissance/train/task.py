@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from renaissance.ops.reduce import sum
 from renaissance.ops.value import no_grad
 from renaissance.optim.clip import clip_grad_norm_
 from renaissance.optim.optimizer import Optimizer
+from renaissance.optim.schedule import Schedule
 from renaissance.runtime.cost import nominal
 from renaissance.runtime.null import Report, report
 from renaissance.tensor import Tensor, from_numpy
@@ -54,7 +56,7 @@ class Task:
     epochs       how often every training sample is seen
     batch_size   samples in a step; the last one of an epoch may be shorter
     precision    'fp32' or 'bf16'
-    seed         of order and augmentation, and of dropout: run() restarts the default generator from it
+    seed         of order, augmentation and dropout; the default generator serves the run and is then as it was before
     clip_norm    largest common norm of the gradients; None: no limit
     target_top1  stop once validation reaches this share; None: never
     out          folder for checkpoints, one after each epoch: the last three and the best are kept; None: none are written
@@ -84,6 +86,8 @@ class Task:
         self._validation: list[tuple[Tensor, Tensor]] | None = None
         self._totals, self._seen = Totals(), Totals()
         self._epoch, self._position = 0, 0
+        start = random.Generator(seed)
+        self._drawn: tuple[int, int] | None = (start.seed, start.ticket)
         self.train_step = compile(self._train_step)
         self.validation_step = compile(self._validation_step)
 
@@ -166,16 +170,28 @@ class Task:
         self._check_out()
         self.model.train()
         self.result.stopped = ""
-        if (self._epoch, self._position) == (0, 0):
-            random.seed(self.seed)
         self._display.start(self._steps, self._about())
         try:
-            with self._interrupt.listening():
+            with self._interrupt.listening(), self._own_draws():
                 while self._epoch < self.epochs and not self.result.stopped:
                     self._run_epoch()
         finally:
             self._display.stop()
         return self.result
+
+    @contextmanager
+    def _own_draws(self) -> Iterator[None]:
+        """Inside, the default generator is where this run left it, and `_drawn` is None; afterwards it is where others left it."""
+        generator = random.default
+        others = generator.seed, generator.ticket
+        if self._drawn is not None:
+            generator.seed, generator.ticket = self._drawn
+        self._drawn = None
+        try:
+            yield
+        finally:
+            self._drawn = generator.seed, generator.ticket
+            generator.seed, generator.ticket = others
 
     def _about(self) -> str:
         parameters = int(np.sum([p.size for p in self.model.parameters()]))
@@ -193,11 +209,11 @@ class Task:
 
     def _run_epoch(self) -> None:
         began = time.perf_counter()
-        lr = self.optimizer.lr(self.optimizer.param_groups[0])
         if self._position == 0:
             self._totals.reset()
         self._batches.draws.epoch = self._epoch
         done = self._position // self.batch_size
+        lr = self._lr(self.optimizer.steps - done)
         for samples in batches(len(self.dataset.train), self.batch_size, seed=self.seed, epoch=self._epoch, start=self._position):
             self._run_step(samples)
             done += 1
@@ -210,6 +226,10 @@ class Task:
         loss = self._totals.read().loss
         self._epoch, self._position = self._epoch + 1, 0
         self._end_epoch(EpochRecord(self._epoch, loss, *validation, lr, time.perf_counter() - began))
+
+    def _lr(self, step: int) -> float:
+        rate = self.optimizer.param_groups[0]["lr"]
+        return rate(step) if isinstance(rate, Schedule) else float(rate)
 
     def _run_step(self, samples: np.ndarray) -> None:
         try:
@@ -289,8 +309,8 @@ class Task:
                                  f"{result.checkpoint or 'none'}. {_REMEDY}") from None
         best = result.best_checkpoint
         snapshot = Snapshot(
-            run=self._run(), epoch=self._epoch, position=self._position, generator=(random.default.seed, random.default.ticket),
-            model=model, optimizer=self.optimizer.state_dict(), totals=self._totals.sums.numpy(), history=tuple(result.history),
+            run=self._run(), epoch=self._epoch, position=self._position,
+            generator=self._drawn or (random.default.seed, random.default.ticket), model=model, optimizer=self.optimizer.state_dict(), totals=self._totals.sums.numpy(), history=tuple(result.history),
             best_checkpoint=None if best is None else best.name)
         result.checkpoint = snapshot.write(self._place("save", folder))
         self._note_best(result.checkpoint)
@@ -325,10 +345,13 @@ class Task:
         check_model(self.model, snapshot.model, found.path)
         if snapshot.totals.shape != self._totals.sums.shape or not 0 <= snapshot.position < len(self.dataset.train):
             raise CheckpointError(f"{found.path}: totals or position are none of this run")
-        self.optimizer.load_state_dict(dict(snapshot.optimizer))
+        try:
+            self.optimizer.load_state_dict(dict(snapshot.optimizer))
+        except CheckpointError as e:
+            raise CheckpointError(f"{found.path}: {e}") from None
         self.model.load_state_dict(snapshot.model, strict=False)
         self._totals.sums.copy_(snapshot.totals)
-        random.default.seed, random.default.ticket = snapshot.generator
+        self._drawn = snapshot.generator
         self._epoch, self._position = snapshot.epoch, snapshot.position
         self.result = Result(checkpoint=found.path)
         for record in snapshot.history:

@@ -270,6 +270,21 @@ def test_later_epochs_trace_nothing_and_steps_read_nothing(monkeypatch):
     assert within == [(3, done) for done in range(1, 6)]
 
 
+def test_random_numbers_of_others_and_of_a_run_leave_each_other_alone():
+    rn.seed(8)
+    expected = rn.uniform(shape=4).numpy(), rn.uniform(shape=4).numpy()
+    alone = small_task()
+    alone.run()
+    rn.seed(8)
+    first = rn.uniform(shape=4).numpy()
+    task = small_task(model=small_model())
+    rn.seed(8)
+    rn.uniform(shape=4)
+    task.run()
+    np.testing.assert_array_equal([first, rn.uniform(shape=4).numpy()], expected)
+    assert digest(task) == digest(alone)
+
+
 def test_a_second_run_has_nothing_left_to_do():
     task = small_task()
     task.run()
