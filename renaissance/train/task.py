@@ -181,7 +181,7 @@ class Task:
 
     @contextmanager
     def _own_draws(self) -> Iterator[None]:
-        """Inside, the default generator is where this run left it, and `_drawn` is None; afterwards it is where others left it."""
+        """Inside, the default generator stands where this run left it, and `_drawn` is None; afterwards where others left it."""
         generator = random.default
         others = generator.seed, generator.ticket
         if self._drawn is not None:
@@ -310,7 +310,8 @@ class Task:
         best = result.best_checkpoint
         snapshot = Snapshot(
             run=self._run(), epoch=self._epoch, position=self._position,
-            generator=self._drawn or (random.default.seed, random.default.ticket), model=model, optimizer=self.optimizer.state_dict(), totals=self._totals.sums.numpy(), history=tuple(result.history),
+            generator=self._drawn or (random.default.seed, random.default.ticket), model=model,
+            optimizer=self.optimizer.state_dict(), totals=self._totals.sums.numpy(), history=tuple(result.history),
             best_checkpoint=None if best is None else best.name)
         result.checkpoint = snapshot.write(self._place("save", folder))
         self._note_best(result.checkpoint)

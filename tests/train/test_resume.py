@@ -150,7 +150,7 @@ def test_the_learning_rate_goes_on_where_it_was(tmp_path):
 RUN = """
 import os, sys
 from tests.train.runs import digest, small_task
-task = small_task(out=sys.argv[1], epochs=40)
+task = small_task(out=sys.argv[1], epochs=12)
 if os.listdir(sys.argv[1]):
     task.resume()
 print("begun", flush=True)
@@ -164,11 +164,11 @@ def test_killed_at_random_moments_and_resumed_until_the_end(tmp_path):
     (straight := tmp_path / "straight").mkdir()
     expected = python(RUN, straight).communicate(timeout=120)[0]
     rng = np.random.default_rng(0)
-    for _ in range(4):
+    for _ in range(3):
         with python(RUN, cut, RENAISSANCE_THREADS=str(rng.integers(1, 4))) as process:
             assert process.stdout.readline() == "begun\n"
             try:
-                process.wait(rng.uniform(0.3, 0.7))
+                process.wait(rng.uniform(0.2, 0.6))
             except subprocess.TimeoutExpired:
                 process.kill()
     assert python(RUN, cut).communicate(timeout=120)[0] == expected
