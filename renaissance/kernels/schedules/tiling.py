@@ -14,7 +14,8 @@ from renaissance.ir.plan import Contraction
 from renaissance.ir.target import Target
 from renaissance.kernels.schedules.microkernel import Unit
 
-_SMALL_FLOPS = 1_000_000  # less than this is not worth a second thread
+_SMALL_FLOPS = 1_000_000  # less than this is not worth a second thread,
+_CHUNK_FLOPS = 250_000    # and no chunk is made shorter than this: about a microsecond
 _ONE_PASS = 1024          # units of k up to which a reduction is not cut into blocks,
 _K_BLOCK = 384            # and the longest block of those that are
 _MAX_VECTORS = 8
@@ -78,14 +79,7 @@ class Tiling:
 
 def choose(spec: Contraction, unit: Unit, target: Target, threads: int, *, packed: bool) -> Tiling:
     """The Tiling of a contraction on a Target; `packed` tells whether A is copied into scratch first."""
-    most = 14 if target.registers >= 32 else 6
-    tiles = ceil_div(spec.m, most)
-    if spec.m >= most * (most - 1):  # every such m is a sum of these two heights, so that they share their object
-        rows, low = most, most - 1
-    else:
-        rows, low = ceil_div(spec.m, max(tiles, 1)), spec.m // max(tiles, 1)
-    high_tiles = spec.m - tiles * low
-
+    tiles, rows, low = _heights(spec.m, 14 if target.registers >= 32 else 6)
     columns = ceil_div(spec.n, unit.lanes)
     vectors = min(max((target.registers - 2) // (rows + 1), 2), _MAX_VECTORS, max(columns, 1))
     panels = ceil_div(columns, vectors)
@@ -94,25 +88,36 @@ def choose(spec: Contraction, unit: Unit, target: Target, threads: int, *, packe
         last_vectors = vectors
 
     units = ceil_div(spec.k, unit.depth)
-    k_block = round_up(max(units, 1), 16)
-    if units > _ONE_PASS:
-        k_block = round_up(ceil_div(units, ceil_div(units, _K_BLOCK)), 16)
+    passes = 1 if units <= _ONE_PASS else ceil_div(units, _K_BLOCK)
+    k_block = round_up(max(ceil_div(units, passes), 1), 16)
     k_blocks = max(1, ceil_div(units, k_block))
-
     # Shares of the second-level cache: the group's part of A, and where k is cut the band's sums; the rest is for B and results.
     share = 3 / 4 if k_blocks == 1 else 3 / 8
-    most_tiles = max(1, int(target.l2_bytes * share) // max(1, rows * k_block * unit.bytes))
+    most_tiles = max(1, int(target.l2_bytes * share) // (rows * k_block * unit.bytes))
     band_panels = max(1, panels)
     if k_blocks > 1:
-        sums = min(tiles, most_tiles) * rows * vectors * unit.lanes * unit.bytes
-        band_panels = even(panels, max(1, target.l2_bytes // 2 // max(1, sums)))
-    uncut = Tiling(unit, rows, low, high_tiles, tiles, vectors, last_vectors, panels, k_block, k_blocks, even(tiles, most_tiles),
-                   band_panels, spec.batch, 1)
-    if 2 * spec.batch * spec.m * spec.n * spec.k < _SMALL_FLOPS or uncut.work == 0:
-        return uncut
-    fewest = uncut.groups
-    cuts = [replace(uncut, group_tiles=ceil_div(tiles, groups), chunks=min(uncut.work, threads * each))
-            for groups in range(fewest, min(tiles, 2 * fewest + 2) + 1) for each in (1, 2, 3, 4)]
+        sums = max(1, min(tiles, most_tiles)) * rows * vectors * unit.lanes * unit.bytes
+        band_panels = even(panels, max(1, target.l2_bytes // 2 // sums))
+    whole = Tiling(unit, rows, low, spec.m - tiles * low, tiles, vectors, last_vectors, panels, k_block, k_blocks,
+                   even(tiles, most_tiles), band_panels, spec.batch, 1)
+    return _cut(whole, 2 * spec.batch * spec.m * spec.n * spec.k, threads, packed=packed)
+
+
+def _heights(m: int, most: int) -> tuple[int, int, int]:
+    """The number of tiles of at most `most` rows, and the heights of the high and the low ones."""
+    tiles = ceil_div(m, most)
+    if m >= most * (most - 1):  # every such m is a sum of these two heights, so that all share one object
+        return tiles, most, most - 1
+    return (tiles, ceil_div(m, tiles), m // tiles) if m else (0, 1, 1)
+
+
+def _cut(whole: Tiling, flops: int, threads: int, *, packed: bool) -> Tiling:
+    """The same with the number of groups and chunks that costs least."""
+    if flops < _SMALL_FLOPS or threads == 1:
+        return whole
+    fewest, most_chunks = whole.groups, min(whole.work, flops // _CHUNK_FLOPS)
+    cuts = [replace(whole, group_tiles=ceil_div(whole.tiles, groups), chunks=min(most_chunks, threads * each))
+            for groups in range(fewest, min(whole.tiles, 2 * fewest + 2) + 1) for each in (1, 2, 3, 4)]
     return min(cuts, key=lambda t: overhead(t, packed=packed))
 
 
