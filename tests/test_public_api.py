@@ -1,4 +1,4 @@
-"""What users see: public names, their docstrings, the READMEs, and what importing the package costs."""
+"""What users see first: public names (test_docs.py reads their docstrings), the READMEs, and what importing the package loads."""
 
 from __future__ import annotations
 
@@ -40,22 +40,9 @@ PUBLIC = list(dict.fromkeys(public_names()))
 IDS = [f"{module.__name__}.{name}" for module, name in PUBLIC]
 
 
-def has_sentence(thing):
-    """Whether a docstring begins with a sentence (or a formula and where to read on)."""
-    first = (inspect.getdoc(thing) or "").split("\n\n")[0]
-    return first.rstrip().endswith((".", ":", "`"))
-
-
 @pytest.mark.parametrize(("module", "name"), PUBLIC, ids=IDS)
-def test_public_names_exist_and_say_what_they_are(module, name):
-    thing = getattr(module, name)
-    assert has_sentence(thing)
-    if inspect.isfunction(thing):
-        assert "source" in thing.__doc__  # where its meaning comes from
-    if inspect.isclass(thing):
-        # forward() computes the formula in the class's docstring.
-        methods = inspect.getmembers(thing, inspect.isfunction)
-        assert [n for n, m in methods if not n.startswith("_") and n != "forward" and not inspect.getdoc(m)] == []
+def test_public_names_exist_and_have_a_docstring(module, name):
+    assert inspect.getdoc(getattr(module, name))
 
 
 @pytest.fixture
