@@ -19,9 +19,9 @@ from renaissance.ir.target import Target
 from renaissance.kernels.lowered import Lowered, Slot, code_key
 from renaissance.kernels.schedules.epilogue import Panel, epilogue
 from renaissance.kernels.schedules.microkernel import Unit, unit_for
-from renaissance.kernels.schedules.packing import stage_pitch
+from renaissance.kernels.schedules.packing import copy_cycles, stage_pitch
 from renaissance.kernels.schedules.source import packing_way, plain_access, source, turned
-from renaissance.kernels.schedules.tiling import Tiling, choose, round_up
+from renaissance.kernels.schedules.tiling import Copies, Tiling, choose, round_up
 from renaissance.kernels.schedules.walk import NUMBERS, Recipe, build
 
 _DTYPES = (float32, bfloat16, float64)
@@ -50,7 +50,8 @@ def lower_contraction(item: Item, target: Target, threads: int) -> Lowered:
         raise KernelError(f"a contraction of {spec.dtype.name} has no code; supported are {names}: cast the operands")
     unit = unit_for(spec.dtype, target)
     direct = _is_direct(spec, item.operands, unit, target)
-    tiling = choose(spec, unit, target, threads, packed=not direct)
+    copies = Copies(0.0 if direct else copy_cycles(spec.a, unit), copy_cycles(spec.b, unit))
+    tiling = choose(spec, unit, target, threads, copies=copies)
     a_way, b_way = (
         packing_way(body, item.operands, spec.dtype, unit, k=spec.k, k_block=tiling.k_block, width_dimension=dimension)
         for body, dimension in ((spec.a, 1), (spec.b, 2)))

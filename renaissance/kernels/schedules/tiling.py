@@ -23,6 +23,14 @@ _PADDING = 0.03           # share of columns beyond the matrix that may be compu
 
 
 @dataclass(frozen=True)
+class Copies:
+    """Cycles it takes to pack a unit of A and of B; 0 for an A that is read in place."""
+
+    a: float
+    b: float
+
+
+@dataclass(frozen=True)
 class Tiling:
     """Counts and sizes of one contraction.
 
@@ -77,8 +85,8 @@ class Tiling:
         return self.batch * self.groups * self.bands * self.band_panels * self.group_tiles
 
 
-def choose(spec: Contraction, unit: Unit, target: Target, threads: int, *, packed: bool) -> Tiling:
-    """The Tiling of a contraction on a Target; `packed` tells whether A is copied into scratch first."""
+def choose(spec: Contraction, unit: Unit, target: Target, threads: int, *, copies: Copies) -> Tiling:
+    """The Tiling of a contraction on a Target."""
     tiles, rows, low = _heights(spec.m, 14 if target.registers >= 32 else 6)
     columns = ceil_div(spec.n, unit.lanes)
     vectors = min(max((target.registers - 2) // (rows + 1), 2), _MAX_VECTORS, max(columns, 1))
@@ -100,7 +108,7 @@ def choose(spec: Contraction, unit: Unit, target: Target, threads: int, *, packe
         band_panels = even(panels, max(1, target.l2_bytes // 2 // sums))
     whole = Tiling(unit, rows, low, spec.m - tiles * low, tiles, vectors, last_vectors, panels, k_block, k_blocks,
                    even(tiles, most_tiles), band_panels, spec.batch, 1)
-    return _cut(whole, 2 * spec.batch * spec.m * spec.n * spec.k, threads, packed=packed)
+    return _cut(whole, 2 * spec.batch * spec.m * spec.n * spec.k, threads, copies)
 
 
 def _heights(m: int, most: int) -> tuple[int, int, int]:
@@ -111,29 +119,29 @@ def _heights(m: int, most: int) -> tuple[int, int, int]:
     return (tiles, ceil_div(m, tiles), m // tiles) if m else (0, 1, 1)
 
 
-def _cut(whole: Tiling, flops: int, threads: int, *, packed: bool) -> Tiling:
+def _cut(whole: Tiling, flops: int, threads: int, copies: Copies) -> Tiling:
     """The same with the number of groups and chunks that costs least."""
     if flops < _SMALL_FLOPS or threads == 1:
         return whole
     fewest, most_chunks = whole.groups, min(whole.work, flops // _CHUNK_FLOPS)
     cuts = [replace(whole, group_tiles=ceil_div(whole.tiles, groups), chunks=min(most_chunks, threads * each))
             for groups in range(fewest, min(whole.tiles, 2 * fewest + 2) + 1) for each in (1, 2, 3, 4)]
-    return min(cuts, key=lambda t: overhead(t, packed=packed))
+    return min(cuts, key=lambda t: overhead(t, copies))
 
 
-def overhead(t: Tiling, *, packed: bool) -> float:
+def overhead(t: Tiling, copies: Copies) -> float:
     """Cycles a cut costs beside the multiply-adds, all threads together: copies, starts of chunks, waiting for the last chunk.
 
-    Coarse: 0.25 cycles to copy a unit, measured; A is copied once for each band and chunk that meet, B once for each panel and
-    group and once more where a chunk ends inside a panel.
+    Coarse: A is copied once for each band and chunk that meet, B once for each panel and group and once more where a chunk ends
+    inside a panel.
     """
     units = t.k_block * t.k_blocks
     bands = t.batch * t.groups * t.bands
     meetings = max(bands, t.chunks) if bands % t.chunks == 0 or t.chunks % bands == 0 else bands + t.chunks - 1
-    copies = 0.25 * units * t.a_width * t.group_tiles * meetings if packed else 0.0
-    copies += 0.25 * units * t.width * (t.batch * t.groups * t.panels + t.chunks)
+    copying = copies.a * units * t.a_width * t.group_tiles * meetings
+    copying += copies.b * units * t.width * (t.batch * t.groups * t.panels + t.chunks)
     multiplies = 0.5 * units * t.batch * t.tiles * t.panels * t.rows * t.vectors
-    return copies + 1000 * t.chunks + 0.1 * multiplies / t.chunks
+    return copying + 1000 * t.chunks + 0.1 * multiplies / t.chunks
 
 
 def even(count: int, most: int) -> int:
