@@ -7,10 +7,10 @@ from typing import Any
 
 from renaissance.errors import ArgumentError
 from renaissance.ir import dtype as dt
-from renaissance.ops.elementwise import absolute, astype, divide, equal, greater, isfinite, lit, sqrt, where
-from renaissance.ops.index import check
-from renaissance.ops.movement import broadcast_to, stack
-from renaissance.ops.reduce import max, sum
+from renaissance.ops.elementwise import absolute, astype, divide, equal, greater, greater_equal, isfinite, lit, sqrt, where
+from renaissance.ops.index import arange_like, check
+from renaissance.ops.movement import broadcast_to
+from renaissance.ops.reduce import max, min, sum
 from renaissance.ops.value import is_number, no_grad
 from renaissance.tensor import Tensor, as_tensor, join_flat
 
@@ -35,8 +35,8 @@ def clip_grad_norm_(parameters: Iterable[Any], max_norm: Any) -> Tensor:
         return as_tensor(0.0)
     with no_grad():
         wide = dt.float64 if any(p.dtype is dt.float64 for _, p in owners) else dt.float32
-        largest = max(stack([astype(_largest(i, p), wide) for i, p in owners]))
         g = join_flat([astype(p.grad, wide) for _, p in owners])
+        largest = _finite(max(absolute(g)), g, owners)
         unit = where(equal(largest, lit(0, largest)), lit(1, largest), largest)
         share = divide(g, broadcast_to(unit, g.shape))
         relative = sqrt(sum(share * share))
@@ -51,8 +51,14 @@ def clip_grad_norm_(parameters: Iterable[Any], max_norm: Any) -> Tensor:
     return norm
 
 
-def _largest(i: int, p: Any) -> Any:
-    """The largest size of an element of a gradient, once it is known that all are finite."""
-    size = max(absolute(p.grad))
-    return check(size, isfinite(size), f"NonFiniteError: clip_grad_norm_: the gradient of parameter {i}, shape {p.shape}, is NaN "
-                                       "or infinite; nothing was updated")
+def _finite(value: Any, g: Any, owners: list[tuple[int, Any]]) -> Any:
+    """`value`, once all of the joined gradients are known to be finite; the owner of the first that is not is named."""
+    position = arange_like(g.size, dt.int64)
+    first = min(where(isfinite(g), lit(g.size, position), position))
+    stop = 0
+    for i, p in owners:
+        stop += p.size
+        value = check(value, greater_equal(first, lit(stop, first)),
+                      f"NonFiniteError: clip_grad_norm_: the gradient of parameter {i}, shape {p.shape}, is NaN or infinite; "
+                      "nothing was updated")
+    return value

@@ -21,6 +21,7 @@ def parameters(*gradients, dtype="float32"):
 
 
 def gradients(ps):
+    rn.realize(*(p.grad for p in ps))  # all in one run
     return [p.grad.numpy().astype(np.float64) for p in ps]
 
 
