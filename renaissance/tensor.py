@@ -385,6 +385,11 @@ def written_down(write: Callable[[list[Node]], Linear]) -> tuple[list[Node], Lin
         return found, write(found)
 
 
+def has_promises() -> bool:
+    """Whether some live tensor may not have been computed."""
+    return bool(_pending)
+
+
 def _promises() -> list[Node]:
     found = []
     for key, ref in list(_pending.items()):
@@ -512,6 +517,14 @@ def _rebuild(array: np.ndarray, requires_grad: bool) -> Tensor:
 
 
 # ---- making tensors ----------------------------------------------------------------------------------------------------
+
+
+def from_region(like: Node, region: Region) -> Tensor:
+    """A tensor on bytes that hold a value of the shape and dtype of a node; overwriting it moves it to bytes of its own."""
+    made = Tensor.__new__(Tensor)
+    made._node = engine.leaf(like, region)
+    made._grad = None
+    return made
 
 
 def from_storage(storage: Any, shape: tuple[int, ...], dtype: DType) -> Tensor:

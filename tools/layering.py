@@ -21,13 +21,15 @@ ALLOWED: dict[str, set[str]] = {
     "kernels": {"errors", "config", "ir", "ops"},
     "runtime": {"errors", "config", "ir", "kernels"},
 }
-CORE = {*ALLOWED, "engine", "tensor", "parameter", "random", "trace", "transforms", "debug"}
+CORE = {*ALLOWED, "engine", "tensor", "parameter", "random", "recorder", "entry", "trace", "transforms", "debug"}
 ALLOWED |= {
     "engine": {*ALLOWED},
     "tensor": {*ALLOWED, "engine"},
     "parameter": {*ALLOWED, "engine", "tensor"},
     "random": {*ALLOWED, "engine", "tensor"},
-    "trace": {*ALLOWED, "engine", "tensor", "random"},
+    "recorder": {*ALLOWED, "engine", "tensor", "random"},
+    "entry": {*ALLOWED, "engine", "tensor", "random", "recorder"},
+    "trace": {*ALLOWED, "engine", "tensor", "random", "recorder", "entry"},
     "transforms": {*ALLOWED, "engine", "tensor"},
     "debug": {*ALLOWED, "engine", "tensor"},
 }
