@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
-from rich.console import Console
-from rich.table import Table
+from llvmlite import binding as llvm
 
+from renaissance import __version__
 from renaissance.cli.recipes import RECIPES, Options, recipe
-from renaissance.config import settings
-from renaissance.engine import host_target
-from renaissance.errors import RenaissanceError
+from renaissance.config import settings, usable_cpus
+from renaissance.engine import executor, host_target
+from renaissance.errors import ArgumentError, RenaissanceError
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Train neural networks as one compiled program.",
-                  pretty_exceptions_enable=False)
+# Mistakes in how a command is called, in typer of every version: click's UsageError, or that of typer's own copy of click.
+_Misuse = cast(type[Exception], typer.BadParameter.__bases__[0])
+_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+_TOLD_FEATURES = ("avx", "fma", "f16c", "amx")
+
+app = typer.Typer(add_completion=False, help="Train neural networks as one compiled program.", pretty_exceptions_enable=False)
 
 Recipe = Annotated[str, typer.Argument(help=f"What to train: {', '.join(RECIPES)}.")]
 Epochs = Annotated[int, typer.Option(help="How often every sample is seen.", min=1)]
 BatchSize = Annotated[int, typer.Option(help="Samples in a step.", min=1)]
-Rate = Annotated[float, typer.Option(help="Highest learning rate.")]
+Rate = Annotated[float, typer.Option(help="Highest learning rate.", min=0.0)]
 Precision = Annotated[str, typer.Option(help="fp32 or bf16.")]
 Seed = Annotated[int, typer.Option(help="Of initial weights, order and augmentation.")]
 Threads = Annotated[int | None, typer.Option(help="Threads; default: the CPUs this process may use.", min=1)]
-Data = Annotated[Path | None, typer.Option(help="Folder of the data files.")]
-Out = Annotated[Path | None, typer.Option(help="Folder for checkpoints.")]
+Data = Annotated[Path | None, typer.Option(help="Folder of the data files; default: where they are kept, else downloaded.")]
+Out = Annotated[Path | None, typer.Option(help="Folder for checkpoints; default: none are written.")]
 Target = Annotated[float | None, typer.Option(help="Stop once validation top-1 reaches this share, e.g. 0.994.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint in --out.")]
 
 
 def _use_threads(threads: int | None) -> None:
@@ -38,10 +45,12 @@ def _use_threads(threads: int | None) -> None:
 
 
 @app.command()
-def train(name: Recipe, epochs: Epochs = 100, batch_size: BatchSize = 200, lr: Rate = 1e-3, precision: Precision = "bf16",
+def train(*, name: Recipe, epochs: Epochs = 100, batch_size: BatchSize = 200, lr: Rate = 1e-3, precision: Precision = "bf16",
           seed: Seed = 123, threads: Threads = None, data: Data = None, out: Out = None, target: Target = None,
-          resume: Annotated[bool, typer.Option(help="Go on from the newest checkpoint in --out.")] = False) -> None:
+          resume: Resume = False) -> None:
     """Train a recipe and print a table of epochs."""
+    if resume and out is None:
+        raise ArgumentError("--resume goes on from a checkpoint in --out: give that folder")
     _use_threads(threads)
     task = recipe(name, Options(epochs, batch_size, lr, precision, seed, data, out, target))
     if resume:
@@ -51,42 +60,59 @@ def train(name: Recipe, epochs: Epochs = 100, batch_size: BatchSize = 200, lr: R
         print(f"best top-1 {100 * result.best_top1:.2f} % (top-5 {100 * result.best_top5:.2f} %) in epoch {result.best_epoch}")
     if result.checkpoint is not None:
         print(f"checkpoint: {result.checkpoint}")
+    if result.best_checkpoint not in (None, result.checkpoint):
+        print(f"best checkpoint: {result.best_checkpoint}")
     if result.stopped == "interrupted":
-        raise typer.Exit(130)
+        raise typer.Exit(_INTERRUPTED)
 
 
 @app.command()
-def plan(name: Recipe, batch_size: BatchSize = 200, precision: Precision = "bf16", threads: Threads = None, data: Data = None) -> None:
-    """Print what one training step does: layers, kernels, memory, predicted time. Nothing runs."""
+def plan(*, name: Recipe, batch_size: BatchSize = 200, precision: Precision = "bf16", threads: Threads = None,
+         data: Data = None) -> None:
+    """Print what one training step does: layers, kernels, memory, predicted time. Nothing is compiled, nothing runs."""
     _use_threads(threads)
     task = recipe(name, Options(1, batch_size, 1e-3, precision, 0, data, None, None))
-    task.compile()
+    with executor("null"):
+        task.compile()
 
 
 @app.command()
 def info() -> None:
     """Print what this machine offers and what is used of it."""
     chosen, target = settings(), host_target()
-    table = Table(show_header=False, box=None)
+    features = sorted(f[1:] for f in target.features.split(",") if f.startswith("+") and f[1:].startswith(_TOLD_FEATURES))
+    kept = [path.stat().st_size for path in chosen.cache_dir.rglob("*") if path.is_file()] if chosen.cache_dir.is_dir() else []
     rows = {
-        "CPU": target.cpu,
-        "vectors": f"{target.isa}, {target.vector_bytes * 8} bits, {target.registers} registers",
+        "version": f"{__version__}, Python {platform.python_version()}, LLVM {'.'.join(map(str, llvm.llvm_version_info))}",
+        "CPU": f"{target.cpu}: {' '.join(features)}",
+        "target": f"{target.isa}, {target.vector_bytes * 8}-bit vectors, {target.registers} registers",
         "fused multiply-add": "yes" if target.fma else "no: two roundings",
         "bfloat16 dot products": "yes" if target.bf16_dot else "no: float32 arithmetic on bfloat16 values",
         "caches": f"L1 {target.l1_bytes >> 10} KiB, L2 {target.l2_bytes >> 10} KiB",
-        "threads": str(chosen.threads),
-        "compiled kernels": str(chosen.cache_dir),
+        "threads": f"{chosen.threads}, of {usable_cpus()} CPUs this process may use",
+        "compiled code": f"{chosen.cache_dir}: {len(kept):,} files, {sum(kept) / 2**20:.1f} MiB",
         "data": str(chosen.data_dir),
     }
+    width = max(map(len, rows))
     for key, value in rows.items():
-        table.add_row(key, value)
-    Console().print(table)
+        print(f"{key:<{width}}  {value}")
 
 
-def main() -> None:
-    """Run the command; mistakes are told in a sentence, without a traceback."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and exit: with 1 and a sentence for a mistake, with 130 after Ctrl-C, never with a traceback for either."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    command = typer.main.get_command(app)
     try:
-        app(standalone_mode=True)
+        code = command.main(given or ["--help"], prog_name="renaissance", standalone_mode=False)
+    except _Misuse as e:
+        _fail(f"{cast(Any, e).format_message().rstrip('.')}; see renaissance --help")
     except RenaissanceError as e:
-        print(f"renaissance: {e}", file=sys.stderr)
-        raise SystemExit(1) from None
+        _fail(str(e))
+    except (KeyboardInterrupt, typer.Abort):
+        raise SystemExit(_INTERRUPTED) from None
+    raise SystemExit(code or 0)
+
+
+def _fail(text: str) -> None:
+    print(f"renaissance: {text}", file=sys.stderr)
+    raise SystemExit(1)

@@ -11,6 +11,7 @@ from renaissance.data import MNIST, Pad, RandomCrop, RandomErasing, RandomRotati
 from renaissance.errors import ArgumentError
 from renaissance.models import mlp
 from renaissance.nn import CrossEntropyLoss
+from renaissance.ops.contraction import precision
 from renaissance.optim import AdamW, Cosine
 from renaissance.train import Task
 
@@ -48,8 +49,10 @@ RECIPES: dict[str, Callable[[Options], Task]] = {"mnist": mnist}
 def recipe(name: str, options: Options) -> Task:
     """The Task of a recipe.
 
-    raises  ArgumentError for an unknown name
+    raises  ArgumentError for an unknown name or precision, before any data is read
     """
     if name not in RECIPES:
         raise ArgumentError(f"no recipe {name!r}; known are {', '.join(RECIPES)}")
+    with precision(options.precision):
+        pass
     return RECIPES[name](options)

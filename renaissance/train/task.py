@@ -205,7 +205,7 @@ class Task:
         mine = self.result.checkpoint
         if mine is None or mine.parent.resolve() != self.out.resolve():
             raise CheckpointError(f"{self.out}: holds checkpoints of an earlier run, the newest is {held[-1].name}; go on from "
-                                  "it with resume(), or give another folder")
+                                  "it (resume), or give another folder")
 
     def _run_epoch(self) -> None:
         began = time.perf_counter()

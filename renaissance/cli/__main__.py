@@ -1,0 +1,5 @@
+"""`python -m renaissance.cli` is the `renaissance` command."""
+
+from renaissance.cli.main import main
+
+main()
