@@ -8,6 +8,7 @@ from typing import Any
 from renaissance import engine
 from renaissance.errors import ArgumentError
 from renaissance.ir import dtype as dt
+from renaissance.ir import shape as sh
 from renaissance.ir.node import Node
 from renaissance.ops.elementwise import add, astype, lit, multiply
 from renaissance.ops.random import bernoulli as bernoulli_bits
@@ -63,10 +64,6 @@ def seed(n: int) -> None:
     default.reset(n)
 
 
-def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
-    return (shape,) if isinstance(shape, int) else tuple(shape)
-
-
 def uniform(low: float = 0.0, high: float = 1.0, shape: int | Sequence[int] = (), *, generator: Generator | None = None) -> Tensor:
     """Numbers equally likely anywhere between two bounds.
 
@@ -81,7 +78,7 @@ def uniform(low: float = 0.0, high: float = 1.0, shape: int | Sequence[int] = ()
     """
     if low > high:
         raise ArgumentError(f"uniform: low {low} is above high {high}")
-    u = unit_uniform((generator or default).bits(_shape(shape)))
+    u = unit_uniform((generator or default).bits(sh.sizes("uniform", shape)))
     return add(multiply(u, lit(high - low, u)), lit(low, u))
 
 
@@ -100,7 +97,7 @@ def normal(mean: float = 0.0, std: float = 1.0, shape: int | Sequence[int] = (),
     if std < 0:
         raise ArgumentError(f"normal: std must not be negative, got {std}")
     source = generator or default
-    z = unit_normal(source.bits(_shape(shape)), source.bits(_shape(shape)))
+    z = unit_normal(source.bits(sh.sizes("normal", shape)), source.bits(sh.sizes("normal", shape)))
     return add(multiply(z, lit(std, z)), lit(mean, z))
 
 
@@ -118,7 +115,7 @@ def bernoulli(p: float, shape: int | Sequence[int] = (), *, generator: Generator
     """
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"bernoulli: p must be from 0 to 1, got {p}")
-    return bernoulli_bits((generator or default).bits(_shape(shape)), p)
+    return bernoulli_bits((generator or default).bits(sh.sizes("bernoulli", shape)), p)
 
 
 def randint(low: int, high: int, shape: int | Sequence[int] = (), *, generator: Generator | None = None) -> Tensor:
@@ -135,7 +132,7 @@ def randint(low: int, high: int, shape: int | Sequence[int] = (), *, generator: 
     """
     if not low < high <= low + 2**31:
         raise ArgumentError(f"randint: needs low < high <= low + 2^31, got {low} and {high}")
-    word = astype((generator or default).bits(_shape(shape)), dt.int64)
+    word = astype((generator or default).bits(sh.sizes("randint", shape)), dt.int64)
     scaled: Any = multiply(word, lit(high - low, word))
     return add(scaled >> lit(32, scaled), lit(low, scaled))
 

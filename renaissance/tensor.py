@@ -15,6 +15,7 @@ from renaissance.autodiff import vjp
 from renaissance.engine import PLACEHOLDER, STALE, Linear, Region, Stale
 from renaissance.errors import ArgumentError, DTypeError, GradientError, NonFiniteError, RangeError, ShapeError, TraceError
 from renaissance.ir import dtype as dt
+from renaissance.ir import shape as sh
 from renaissance.ir.dtype import DType
 from renaissance.ir.node import Node, forget_history, node, topological, unique
 from renaissance.ops.elementwise import add, lit
@@ -53,6 +54,7 @@ class Tensor(Value):
     """
 
     __slots__ = ("_grad", "__weakref__")
+    __array_priority__ = 1000  # so that `array + tensor` asks the tensor, and no gradient is lost on the way
 
     def __init__(self, n: Node):
         self._node = n
@@ -150,6 +152,9 @@ class Tensor(Value):
     def __float__(self) -> float:
         return float(self.item())
 
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self.size == 1 else format(str(self), spec)
+
     def __int__(self) -> int:
         return int(self.item())
 
@@ -232,7 +237,7 @@ class Tensor(Value):
     def backward(self, gradient: Any = None) -> None:
         """Add the gradient of this tensor to `grad` of every variable it depends on.
 
-        gradient  cotangent, shape of the tensor; may be left out for one element: 1
+        gradient  cotangent, tensor or array of the tensor's shape; may be left out for one element: 1
         raises    GradientError when nothing it depends on asks for a gradient, or what it was computed from is gone
         source    PyTorch, backward
         """
@@ -243,8 +248,10 @@ class Tensor(Value):
             if self.size != 1:
                 raise ShapeError(f"backward: gradient must be given for a tensor of shape {self.shape}; only one element has a default")
             gradient = lit(1, self)
-        elif gradient.shape != self.shape:
-            raise ShapeError(f"backward: gradient must have shape {self.shape}, got {gradient.shape}")
+        else:
+            gradient = as_tensor(gradient)
+            if gradient.shape != self.shape:
+                raise ShapeError(f"backward: gradient must have shape {self.shape}, got {gradient.shape}")
         found = [n for n in topological([self.node], lambda n: not n.needs_grad or n.op is VARIABLE) if n.op is VARIABLE]
         for n, g in zip(found, vjp([self.node], [gradient.node], found)):
             ref = _owners.get(n)
@@ -595,9 +602,7 @@ def full(shape: int | Sequence[int], value: float, dtype: Any = None) -> Tensor:
     raises   ShapeError for negative sizes
     source   array API standard, full
     """
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    if any(n < 0 for n in sizes):
-        raise ShapeError(f"full: sizes must be non-negative, got {sizes}")
+    sizes = sh.sizes("full", shape)
     wanted = dt.dtype(dtype) if dtype is not None else dt.dtype(type(value))
     if tracing.recorder is not None:
         return Tensor(const(value, wanted)).broadcast_to(sizes)

@@ -29,8 +29,8 @@ def _empty(n: Node, users: Users) -> Node | None:
     return filled(bytes(n.dtype.size), n.dtype, n.shape) if 0 in n.shape and constant_bytes(n) is None else None
 
 
-_COMPUTED = (*OPS, "cast", "check", "reshape", "permute", "expand", "pad", "slice", "concat", "reduce_sum", "reduce_max", "reduce_min",
-             "reduce_prod", "reduce_any", "reduce_all", "argmax", "argmin", "dot", "take", "scatter", "random_at")
+_COMPUTED = (*OPS, "cast", "check", "reshape", "permute", "expand", "pad", "slice", "concat", "reduce_sum", "reduce_max",
+             "reduce_min", "reduce_prod", "reduce_any", "reduce_all", "argmax", "argmin", "dot", "take", "scatter", "random_at")
 RULES: tuple[Rule, ...] = (
     Rule("what has no elements is a constant", _COMPUTED, _empty),
     Rule("marks compute nothing", ("stop_gradient", "variable", "with_gradient"), _mark),

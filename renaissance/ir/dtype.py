@@ -44,6 +44,16 @@ class DType:
     def is_integer(self) -> bool:
         return self.kind in "iu"
 
+    @property
+    def least(self) -> int:
+        """The smallest value of an integer dtype."""
+        return -(1 << (8 * self.size - 1)) if self.kind == "i" else 0
+
+    @property
+    def largest(self) -> int:
+        """The largest value of an integer dtype."""
+        return (1 << (8 * self.size - (self.kind == "i"))) - 1
+
 
 bool_ = DType("bool", "b", 1, np.dtype(np.bool_))
 uint8 = DType("uint8", "u", 1, np.dtype(np.uint8))

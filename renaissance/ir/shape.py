@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from renaissance.errors import ArgumentError, ShapeError
 from renaissance.ir.node import Shape
 
@@ -28,18 +30,31 @@ def broadcast(op: str, *shapes: Shape) -> Shape:
     return tuple(result)
 
 
+def is_index(x: object) -> bool:
+    """Whether `x` is a whole number that can be a position or a size: an int or NumPy's integer, but no bool."""
+    return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
+
+
 def axis_index(op: str, axis: int, rank: int, argument: str = "axis") -> int:
     """`axis` counted from the front; out of range raises ArgumentError."""
-    if not isinstance(axis, int) or isinstance(axis, bool) or not -max(rank, 1) <= axis < max(rank, 1):
+    if not is_index(axis) or not -max(rank, 1) <= axis < max(rank, 1):
         raise ArgumentError(f"{op}: {argument} must be an int from {-rank} to {rank - 1}, got {axis!r}")
-    return axis % rank if rank else 0
+    return int(axis) % rank if rank else 0
+
+
+def sizes(op: str, shape: int | Sequence[int]) -> Shape:
+    """A shape given as an int or a sequence of ints; anything else, and negative sizes, raise ShapeError."""
+    given = (shape,) if is_index(shape) else tuple(shape) if isinstance(shape, (tuple, list)) else None
+    if given is None or not all(is_index(n) and n >= 0 for n in given):
+        raise ShapeError(f"{op}: a shape is an int or a tuple of ints that are not negative, got {shape!r}")
+    return tuple(int(n) for n in given)
 
 
 def axes_indices(op: str, axis: int | Sequence[int] | None, rank: int, argument: str = "axis") -> tuple[int, ...]:
     """Sorted axes counted from the front; None means all; repeats raise ArgumentError."""
     if axis is None:
         return tuple(range(rank))
-    wanted = (axis,) if isinstance(axis, int) else tuple(axis)
+    wanted = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     found = sorted(axis_index(op, a, rank, argument) for a in wanted)
     if len(set(found)) != len(found):
         raise ArgumentError(f"{op}: {argument} names an axis twice: {tuple(wanted)}")

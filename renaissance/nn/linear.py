@@ -28,6 +28,8 @@ class Linear(Module):
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True):
         super().__init__()
+        if not all(isinstance(n, int) for n in (in_features, out_features)):
+            raise ArgumentError(f"Linear: sizes must be ints, got {in_features!r} and {out_features!r}")
         if in_features < 0 or out_features < 0:
             raise ArgumentError(f"Linear: sizes must not be negative, got {in_features} and {out_features}")
         self.in_features = in_features

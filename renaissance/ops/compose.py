@@ -40,7 +40,7 @@ from renaissance.ops.index import check, one_hot
 from renaissance.ops.movement import broadcast_to, reshape
 from renaissance.ops.reduce import max as reduce_max
 from renaissance.ops.reduce import mean, sum
-from renaissance.ops.value import Rule, Value, with_gradient
+from renaissance.ops.value import Rule, Value, need_tensor, with_gradient
 
 # ---- activations -------------------------------------------------------------------------------------------------------
 
@@ -341,6 +341,8 @@ def _reduced(op: str, losses: Any, reduction: str) -> Any:
 
 
 def _same_shape(op: str, x: Any, target: Any) -> None:
+    need_tensor(op, x, "input")
+    need_tensor(op, target, "target")
     if x.shape != target.shape:
         raise ShapeError(f"{op}: input and target must have one shape, got {x.shape} and {target.shape}; reshape one of them")
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from renaissance.errors import PlanError
+from renaissance.errors import DTypeError, PlanError
 from renaissance.ir.dtype import DType
 from renaissance.ir.graph import Graph
 from renaissance.ir.node import Node, Op, Shape, topological, unique
@@ -86,7 +86,8 @@ def call(name: Hashable, function: Callable[..., Any], values: Sequence[Value], 
     values  the tensors among args and kwargs, in order
     """
     if not values:
-        return _tuple(function(*args, **kwargs))
+        given = ", ".join(type(a).__name__ for a in (*args, *kwargs.values()))
+        raise DTypeError(f"{function.__name__}: takes a tensor, got {given or 'nothing'}; make it one with rn.tensor(...)")
     key = (name, tuple([_described(a) for a in args]), tuple([(k, _described(a)) for k, a in kwargs.items()]))
     try:
         template = _templates.get(key)

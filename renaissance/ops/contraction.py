@@ -17,7 +17,7 @@ from renaissance.ir.node import Node, Op, Shape
 from renaissance.ops.composed import composed
 from renaissance.ops.elementwise import add, astype
 from renaissance.ops.movement import broadcast_to, matrix_transpose, reshape
-from renaissance.ops.value import Value, apply, method
+from renaissance.ops.value import Value, apply, method, need_tensor
 
 
 def _infer(inputs: tuple[Node, ...], out_dtype: DType) -> tuple[Shape, DType]:
@@ -136,11 +136,13 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     raises   ShapeError when sizes differ; DTypeError for integers
     source   PyTorch, torch.nn.functional.linear
     """
-    if not isinstance(weight, Value) or weight.ndim != 2:
-        raise ShapeError(f"linear: weight must be a (N, K) tensor, got {getattr(weight, 'shape', type(weight).__name__)}")
+    need_tensor("linear", x)
+    need_tensor("linear", weight, "weight")
+    if weight.ndim != 2:
+        raise ShapeError(f"linear: weight must be (N, K), got {weight.shape}")
     n, k = weight.shape
-    if not isinstance(x, Value) or x.ndim == 0 or x.shape[-1] != k:
-        raise ShapeError(f"linear: x must be (..., K) = (..., {k}), got {getattr(x, 'shape', type(x).__name__)}")
+    if x.ndim == 0 or x.shape[-1] != k:
+        raise ShapeError(f"linear: x must be (..., K) = (..., {k}), got {x.shape}")
     if bias is not None and bias.shape != (n,):
         raise ShapeError(f"linear: bias must be (N,) = ({n},), got {bias.shape}")
     return _affine(x, weight, bias, _operand_dtype("linear", x, weight))

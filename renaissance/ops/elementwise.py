@@ -15,7 +15,7 @@ from renaissance.ir.dtype import DType
 from renaissance.ir.node import Node, Op, Shape
 from renaissance.ops.movement import broadcast_to
 from renaissance.ops.scalar import WORDS, Word
-from renaissance.ops.value import Value, apply, const, is_number, method, number_dtype
+from renaissance.ops.value import Value, apply, const, is_number, method, need_tensor, number_dtype
 
 # ---- records -----------------------------------------------------------------------------------------------------------
 
@@ -171,6 +171,7 @@ def astype(x: Any, dtype: Any) -> Any:
     raises   DTypeError for an unknown dtype
     source   array API standard, astype
     """
+    need_tensor("astype", x)
     wanted = dt.dtype(dtype)
     return x if x.dtype is wanted else apply(CAST, (x,), (wanted,))
 
@@ -185,8 +186,7 @@ def _one(name: str, word: str, sentence: str, formula: str, *operators: str, flo
     """The public function of one tensor for a word; with `floats`, other dtypes are cast to float32 first."""
 
     def function(x: Any) -> Any:
-        if not isinstance(x, Value):
-            raise DTypeError(f"{name}: takes a tensor, got {type(x).__name__}; make it one with rn.tensor(...)")
+        need_tensor(name, x)
         return apply(OPS[word], (astype(x, dt.float32) if floats and not x.dtype.is_float else x,))
 
     function.__doc__ = f"""{sentence}
@@ -345,6 +345,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     raises     DTypeError unless condition is bool
     source     array API standard, where
     """
+    need_tensor("where", condition, "condition")
     like = x if isinstance(x, Value) else y if isinstance(y, Value) else Value(const(0.0, dt.float32))
     a, b = operands("where", _operand(x, like), _operand(y, like))
     shape = sh.broadcast("where", condition.shape, a.shape)
@@ -400,6 +401,7 @@ def isnan(x: Any) -> Any:
     raises   nothing
     source   array API standard
     """
+    need_tensor("isnan", x)
     return not_equal(x, x)
 
 
@@ -413,6 +415,7 @@ def isfinite(x: Any) -> Any:
     raises   nothing
     source   array API standard
     """
+    need_tensor("isfinite", x)
     difference = subtract(x, x)
     return equal(difference, lit(0, difference))
 
@@ -429,6 +432,7 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Any:
     raises    ArgumentError when a number bound min is above max
     source    array API standard, clip
     """
+    need_tensor("clip", x)
     if is_number(min) and is_number(max) and min > max:
         raise ArgumentError(f"clip: min {min} is above max {max}")
     if min is not None:
@@ -446,7 +450,8 @@ def _reflected(function: Any):
 
 
 for _name, _target in (("__radd__", add), ("__rsub__", subtract), ("__rmul__", multiply), ("__rtruediv__", divide),
-                       ("__rpow__", power), ("__rfloordiv__", floor_divide), ("__rmod__", remainder)):
+                       ("__rpow__", power), ("__rfloordiv__", floor_divide), ("__rmod__", remainder),
+                       ("__rlshift__", bitwise_left_shift), ("__rrshift__", bitwise_right_shift)):
     method(_name)(_reflected(_target))
 # `==` compares elements, so identity has to stand in for hashing.
 method("__hash__")(object.__hash__)

@@ -13,7 +13,7 @@ from renaissance.ir.dtype import DType
 from renaissance.ir.node import Node, Op, Shape, node
 from renaissance.ops.elementwise import add, astype, equal, greater_equal, less, lit, logical_and, where
 from renaissance.ops.movement import broadcast_to, reshape
-from renaissance.ops.value import IOTA, Value, apply, method
+from renaissance.ops.value import IOTA, Value, apply, method, need_tensor
 
 
 def _infer_take(inputs: tuple[Node, ...]) -> tuple[Shape, DType]:
@@ -86,6 +86,7 @@ def check(value: Any, condition: Any, message: str) -> Any:
 
 def checked_index(op: str, index: Any, size: int, argument: str = "index") -> Any:
     """int64 indices from 0 to size - 1: negative ones count from the end, others outside raise RangeError at run time."""
+    need_tensor(op, index, argument)
     if not index.dtype.is_integer:
         raise DTypeError(f"{op}: {argument} must be integers, got {index.dtype.name}")
     wide = astype(index, dt.int64)
@@ -113,6 +114,8 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Any:
     raises   RangeError at run time for an index outside; DTypeError unless indices are integers
     source   array API standard, take
     """
+    need_tensor("take", x)
+    need_tensor("take", indices, "indices")
     if axis is None and x.ndim != 1:
         raise ArgumentError(f"take: axis must be given for shape {x.shape}; only 1-d tensors have one axis to mean")
     a = sh.axis_index("take", 0 if axis is None else axis, x.ndim)
@@ -144,6 +147,8 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
     raises   ShapeError when shapes differ outside axis; RangeError at run time for an index outside
     source   array API standard, take_along_axis
     """
+    need_tensor("take_along_axis", x)
+    need_tensor("take_along_axis", indices, "indices")
     a = sh.axis_index("take_along_axis", axis, x.ndim)
     if indices.ndim != x.ndim or indices.shape[:a] + indices.shape[a + 1:] != x.shape[:a] + x.shape[a + 1:]:
         raise ShapeError(f"take_along_axis: indices must have the shape of x {x.shape} outside axis {a}, got {indices.shape}")
@@ -169,8 +174,11 @@ def one_hot(x: Any, num_classes: int) -> Any:
     raises       DTypeError unless x is integer
     source       PyTorch, torch.nn.functional.one_hot (there int64, and out-of-range values raise)
     """
+    need_tensor("one_hot", x)
     if not x.dtype.is_integer:
         raise DTypeError(f"one_hot: x must be integers, got {x.dtype.name}")
+    if not sh.is_index(num_classes) or num_classes < 0:
+        raise ArgumentError(f"one_hot: num_classes must be an int that is not negative, got {num_classes!r}")
     shape = (*x.shape, num_classes)
     classes = broadcast_to(reshape(x.handle(node(IOTA, (), (num_classes, x.dtype))), (1,) * x.ndim + (num_classes,)), shape)
     return equal(broadcast_to(reshape(x, (*x.shape, 1)), shape), classes)
@@ -191,6 +199,8 @@ def scatter_rows(init: Any, index: Any, value: Any, combine: str = "sum") -> Any
     """
     if combine not in ("sum", "last"):
         raise ArgumentError(f"scatter_rows: combine must be 'sum' or 'last', got {combine!r}")
+    need_tensor("scatter_rows", init, "init")
+    need_tensor("scatter_rows", value, "value")
     return apply(SCATTER, (init, checked_index("scatter_rows", index, init.shape[0]), value), (combine,))
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from renaissance.errors import ArgumentError, DTypeError, ShapeError
+from renaissance.errors import ArgumentError, DTypeError, RangeError, ShapeError
 from renaissance.ir import shape as sh
 from renaissance.ir.dtype import DType
 from renaissance.ir.node import Node, Op, Shape
-from renaissance.ops.value import Value, apply, method
+from renaissance.ops.value import Value, apply, method, need_tensor
 
 # ---- records -----------------------------------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ CONCAT = Op("concat", "movement", _infer_concat, lambda a, axis, out: np.concate
 
 def _int_tuple(op: str, argument: str, value: Any) -> tuple[int, ...]:
     items = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    if not all(isinstance(i, (int, np.integer)) and not isinstance(i, bool) for i in items):
+    if not all(map(sh.is_index, items)):
         raise ArgumentError(f"{op}: {argument} must be ints, got {value!r}")
     return tuple(int(i) for i in items)
 
@@ -139,6 +139,7 @@ def reshape(x: Any, *shape: Any) -> Any:
     raises   ShapeError unless the sizes agree
     source   array API standard, reshape
     """
+    need_tensor("reshape", x)
     wanted = _int_tuple("reshape", "shape", shape[0] if len(shape) == 1 else shape)
     if wanted.count(-1) == 1:
         rest = sh.size(tuple(n for n in wanted if n != -1))
@@ -162,7 +163,8 @@ def permute_dims(x: Any, axes: Sequence[int]) -> Any:
     raises   ArgumentError unless axes is a permutation
     source   array API standard, permute_dims
     """
-    order = tuple(sh.axis_index("permute_dims", a, x.ndim, "axes") for a in axes)
+    need_tensor("permute_dims", x)
+    order = tuple(sh.axis_index("permute_dims", a, x.ndim, "axes") for a in _int_tuple("permute_dims", "axes", axes))
     return x if order == tuple(range(x.ndim)) and len(order) == x.ndim else apply(PERMUTE, (x,), (order,))
 
 
@@ -178,6 +180,7 @@ def transpose(x: Any, dim0: int, dim1: int) -> Any:
     raises      ArgumentError when an axis is out of range
     source      PyTorch, transpose; NumPy, swapaxes
     """
+    need_tensor("transpose", x)
     a, b = sh.axis_index("transpose", dim0, x.ndim, "dim0"), sh.axis_index("transpose", dim1, x.ndim, "dim1")
     order = list(range(x.ndim))
     order[a], order[b] = order[b], order[a]
@@ -194,6 +197,7 @@ def matrix_transpose(x: Any) -> Any:
     raises   ShapeError below two axes
     source   array API standard, matrix_transpose
     """
+    need_tensor("matrix_transpose", x)
     if x.ndim < 2:
         raise ShapeError(f"matrix_transpose: x must have at least 2 axes, got shape {x.shape}")
     return transpose(x, -1, -2)
@@ -211,7 +215,8 @@ def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
     raises   ShapeError when it does not broadcast
     source   array API standard, broadcast_to
     """
-    wanted = _int_tuple("broadcast_to", "shape", tuple(shape))
+    need_tensor("broadcast_to", x)
+    wanted = _int_tuple("broadcast_to", "shape", shape)
     if x.shape == wanted:
         return x
     if len(wanted) < x.ndim or sh.broadcast("broadcast_to", x.shape, wanted) != wanted:
@@ -231,6 +236,7 @@ def expand_dims(x: Any, axis: int) -> Any:
     raises   ArgumentError when out of range
     source   array API standard, expand_dims
     """
+    need_tensor("expand_dims", x)
     a = sh.axis_index("expand_dims", axis, x.ndim + 1)
     return reshape(x, (*x.shape[:a], 1, *x.shape[a:]))
 
@@ -253,6 +259,7 @@ def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Any:
     raises   ShapeError when a named axis is not of size 1
     source   array API standard, squeeze; None as in NumPy
     """
+    need_tensor("squeeze", x)
     ones = tuple(a for a, n in enumerate(x.shape) if n == 1)
     axes = ones if axis is None else sh.axes_indices("squeeze", axis, x.ndim)
     if any(x.shape[a] != 1 for a in axes):
@@ -273,6 +280,7 @@ def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     raises     ArgumentError when an axis is out of range or start_dim comes after end_dim
     source     PyTorch, flatten
     """
+    need_tensor("flatten", x)
     if x.ndim == 0:
         return reshape(x, (1,))
     a, b = sh.axis_index("flatten", start_dim, x.ndim, "start_dim"), sh.axis_index("flatten", end_dim, x.ndim, "end_dim")
@@ -293,7 +301,11 @@ def pad(x: Any, widths: Sequence[tuple[int, int]], value: float = 0) -> Any:
     raises   ShapeError unless there is one non-negative pair for each axis
     source   NumPy, pad with mode 'constant'
     """
-    pairs = tuple((int(lo), int(hi)) for lo, hi in widths)
+    need_tensor("pad", x)
+    try:
+        pairs = tuple(_int_tuple("pad", "widths", (lo, hi)) for lo, hi in widths)
+    except (TypeError, ValueError):
+        raise ShapeError(f"pad: widths must be {x.ndim} pairs of ints for shape {x.shape}, got {widths!r}") from None
     if not any(lo or hi for lo, hi in pairs) and len(pairs) == x.ndim:
         return x
     return apply(PAD, (x,), (pairs, np.asarray(value).astype(x.dtype.numpy).tobytes()))
@@ -311,6 +323,7 @@ def flip(x: Any, axis: int | tuple[int, ...] | None = None) -> Any:
     raises   ArgumentError when an axis is out of range
     source   array API standard, flip
     """
+    need_tensor("flip", x)
     axes = sh.axes_indices("flip", axis, x.ndim)
     turned = tuple(a in axes for a in range(x.ndim))
     starts = tuple(n - 1 if t else 0 for n, t in zip(x.shape, turned))
@@ -332,6 +345,8 @@ def concat(values: Sequence[Any], axis: int = 0) -> Any:
     items = tuple(values)
     if not items:
         raise ArgumentError("concat: needs at least one tensor, got an empty list")
+    for i, item in enumerate(items):
+        need_tensor("concat", item, f"input {i}")
     if items[0].ndim == 0:
         raise ShapeError("concat: 0-d tensors cannot be joined; use stack")
     a = sh.axis_index("concat", axis, items[0].ndim)
@@ -349,7 +364,15 @@ def stack(values: Sequence[Any], axis: int = 0) -> Any:
     raises   ShapeError, DTypeError when they differ
     source   array API standard, stack
     """
-    return concat([expand_dims(v, axis) for v in values], sh.axis_index("stack", axis, values[0].ndim + 1))
+    items = tuple(values)
+    if not items:
+        raise ArgumentError("stack: needs at least one tensor, got an empty list")
+    for i, item in enumerate(items):
+        need_tensor("stack", item, f"input {i}")
+        if item.shape != items[0].shape:
+            raise ShapeError(f"stack: shapes must agree: input 0 has {items[0].shape}, input {i} has {item.shape}")
+    a = sh.axis_index("stack", axis, items[0].ndim + 1)
+    return concat([expand_dims(v, a) for v in items], a)
 
 
 @method("__getitem__")
@@ -357,8 +380,7 @@ def _getitem(x: Any, key: Any) -> Any:
     """Basic indexing: ints, slices, `...` and None, as in NumPy; other keys raise ArgumentError."""
     keys = list(key) if isinstance(key, tuple) else [key]
     for k in keys:
-        position = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
-        if not (position or k is None or k is Ellipsis or isinstance(k, slice)):
+        if not (sh.is_index(k) or k is None or k is Ellipsis or isinstance(k, slice)):
             raise ArgumentError(f"indexing takes ints, slices, ... and None, got {k!r}; use take for tensors, where for masks")
     used = sum(k is not None and k is not Ellipsis for k in keys)
     if keys.count(Ellipsis) > 1 or used > x.ndim:
@@ -373,13 +395,16 @@ def _getitem(x: Any, key: Any) -> Any:
             continue
         n = x.shape[len(ranges)]
         if isinstance(k, slice):
-            r = range(*k.indices(n))
+            try:
+                r = range(*k.indices(n))
+            except (TypeError, ValueError) as e:
+                raise ArgumentError(f"indexing: {k!r} is no slice of ints: {e}") from None
             stop = r.start + len(r) * r.step
             ranges.append((r.start, stop, r.step) if r else (0, 0, 1))
             shape.append(len(r))
         else:
             if not -n <= k < n:
-                raise IndexError(f"index {k} is out of range for axis {len(ranges)} of size {n}")
+                raise RangeError(f"indexing: {k} is out of range for axis {len(ranges)} of size {n}")
             ranges.append((int(k) % n, int(k) % n + 1, 1))
     starts, stops, steps = (tuple(r[i] for r in ranges) for i in range(3))
     whole = starts == (0,) * x.ndim and stops == x.shape and steps == (1,) * x.ndim

@@ -18,7 +18,7 @@ from renaissance.ir.node import Node, Op, Shape
 from renaissance.ops.elementwise import astype, divide, equal, lit, sqrt, subtract, where
 from renaissance.ops.index import arange_like
 from renaissance.ops.movement import broadcast_to, pad, reshape
-from renaissance.ops.value import Rule, Value, apply, const, method, with_gradient
+from renaissance.ops.value import Rule, Value, apply, const, method, need_tensor, with_gradient
 
 ROW, CHAIN = 4096, 256
 
@@ -166,6 +166,12 @@ def _reduce_empty(op: Op, x: Any, axes: tuple[int, ...]) -> Any:
     return reshape(x, shape)
 
 
+def _axes(op: str, x: Any, axis: Any) -> tuple[int, ...]:
+    """The axes to reduce, counted from the front."""
+    need_tensor(op, x)
+    return sh.axes_indices(op, axis, x.ndim)
+
+
 def _finish(x: Any, reduced: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     return reshape(reduced, tuple(1 if a in axes else n for a, n in enumerate(x.shape))) if keepdims else reduced
 
@@ -187,7 +193,7 @@ def sum(x: Any, axis: Any = None, *, keepdims: bool = False, dtype: Any = None) 
     raises    ArgumentError when an axis is out of range or named twice
     source    array API standard, sum
     """
-    axes = sh.axes_indices("sum", axis, x.ndim)
+    axes = _axes("sum", x, axis)
     wanted = dt.dtype(dtype) if dtype is not None else x.dtype if x.dtype.is_float else dt.accumulator(x.dtype)
     total = _reduce(SUM, astype(x, dt.accumulator(wanted)), axes)
     return _finish(x, astype(total, wanted), axes, keepdims)
@@ -206,7 +212,7 @@ def mean(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     raises    ArgumentError when an axis is out of range or named twice
     source    array API standard, mean
     """
-    axes = sh.axes_indices("mean", axis, x.ndim)
+    axes = _axes("mean", x, axis)
     wanted = x.dtype if x.dtype.is_float else dt.float32
     total = sum(astype(x, dt.accumulator(wanted)), axes)
     count = sh.size(tuple(x.shape[a] for a in axes))
@@ -227,9 +233,9 @@ def var(x: Any, axis: Any = None, *, correction: float = 0, keepdims: bool = Fal
     raises      DTypeError for other dtypes; ArgumentError for bad axes
     source      array API standard, var; two-pass: Chan, Golub, LeVeque 1983
     """
+    axes = _axes("var", x, axis)
     if not x.dtype.is_float:
         raise DTypeError(f"var: takes floats, got {x.dtype.name}")
-    axes = sh.axes_indices("var", axis, x.ndim)
     wide = astype(x, dt.accumulator(x.dtype))
     count = sh.size(tuple(x.shape[a] for a in axes))
     if count:
@@ -261,7 +267,7 @@ def std(x: Any, axis: Any = None, *, correction: float = 0, keepdims: bool = Fal
 
 
 def _extreme(name: str, op: Op, x: Any, axis: Any, keepdims: bool) -> Any:
-    axes = sh.axes_indices(name, axis, x.ndim)
+    axes = _axes(name, x, axis)
     reduced = with_gradient(_reduce(op, x, axes), (x,), Rule(_evenly if axis is None else _to_the_first, (axes,)))
     return _finish(x, reduced, axes, keepdims)
 
@@ -311,7 +317,7 @@ def prod(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     raises    ArgumentError for bad axes
     source    array API standard, prod
     """
-    axes = sh.axes_indices("prod", axis, x.ndim)
+    axes = _axes("prod", x, axis)
     wanted = x.dtype if x.dtype.is_float else dt.accumulator(x.dtype)
     return _finish(x, astype(_reduce(PROD, astype(x, dt.accumulator(wanted)), axes), wanted), axes, keepdims)
 
@@ -329,7 +335,7 @@ def any(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     raises    ArgumentError for bad axes
     source    array API standard, any
     """
-    axes = sh.axes_indices("any", axis, x.ndim)
+    axes = _axes("any", x, axis)
     return _finish(x, _reduce(ANY, astype(x, dt.bool_), axes), axes, keepdims)
 
 
@@ -346,11 +352,12 @@ def all(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     raises    ArgumentError for bad axes
     source    array API standard, all
     """
-    axes = sh.axes_indices("all", axis, x.ndim)
+    axes = _axes("all", x, axis)
     return _finish(x, _reduce(ALL, astype(x, dt.bool_), axes), axes, keepdims)
 
 
 def _arg(name: str, op: Op, x: Any, axis: int | None, keepdims: bool) -> Any:
+    need_tensor(name, x)
     if axis is None:
         return _finish(x, _arg(name, op, reshape(x, (x.size,)), 0, False), tuple(range(x.ndim)), keepdims)
     a = sh.axis_index(name, axis, x.ndim)

@@ -178,6 +178,12 @@ def is_number(x: object) -> bool:
     return isinstance(x, _NUMBERS)
 
 
+def need_tensor(op: str, x: object, argument: str = "x") -> None:
+    """Raise DTypeError, naming op and argument, unless `x` is a tensor."""
+    if not isinstance(x, Value):
+        raise DTypeError(f"{op}: {argument} must be a tensor, got {type(x).__name__}; make it one with rn.tensor(...)")
+
+
 def apply(op: Op, values: tuple[Value, ...], attrs: tuple[Hashable, ...] = ()) -> Any:
     """The value of `op` on `values`, as a Tensor if any of them is one."""
     handle = Value
@@ -206,7 +212,11 @@ def number_dtype(value: Any, other: DType) -> DType:
     if isinstance(value, bool):
         return other
     if isinstance(value, int):
-        return dt.int64 if other is dt.bool_ else other
+        wanted = dt.int64 if other is dt.bool_ else other
+        if wanted.is_integer and not wanted.least <= value <= wanted.largest:
+            raise DTypeError(f"{value} does not fit {wanted.name} ({wanted.least} to {wanted.largest}), the dtype of the tensor beside it; "
+                             "cast the tensor with astype first")
+        return wanted
     if isinstance(value, float):
         return other if other.is_float else dt.float32
     raise DTypeError(f"{value!r} of type {type(value).__name__} is neither a number nor a tensor")

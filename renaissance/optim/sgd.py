@@ -17,6 +17,8 @@ from renaissance.optim.schedule import Schedule
 def not_negative(optimizer: str, group: ParamGroup, *names: str) -> None:
     """Raise ArgumentError for a negative hyperparameter."""
     for n in names:
+        if not isinstance(group[n], (Schedule, int, float)):
+            raise ArgumentError(f"{optimizer}: {n} must be a number, got {group[n]!r}")
         if not isinstance(group[n], Schedule) and not group[n] >= 0:
             raise ArgumentError(f"{optimizer}: {n} must not be negative, got {group[n]}")
 
