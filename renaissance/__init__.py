@@ -21,7 +21,6 @@ from renaissance.ir.dtype import uint16 as uint16
 from renaissance.ir.dtype import uint32 as uint32
 from renaissance.ir.dtype import uint64 as uint64
 from renaissance.ops.contraction import matmul as matmul
-from renaissance.ops.contraction import precision as precision
 from renaissance.ops.elementwise import add as add
 from renaissance.ops.elementwise import astype as astype
 from renaissance.ops.elementwise import atan as atan
@@ -83,6 +82,7 @@ from renaissance.ops.movement import reshape as reshape
 from renaissance.ops.movement import squeeze as squeeze
 from renaissance.ops.movement import stack as stack
 from renaissance.ops.movement import transpose as transpose
+from renaissance.ops.precision import precision as precision
 from renaissance.ops.reduce import all as all
 from renaissance.ops.reduce import any as any
 from renaissance.ops.reduce import argmax as argmax

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from renaissance.errors import GradientError
 from renaissance.ir.node import Node, topological, unique
-from renaissance.ops.composed import COMPOSED, Template, substituted
+from renaissance.ops.composed import COMPOSED, Template, apart, substituted
 from renaissance.ops.elementwise import CAST, OPS, add, astype, equal, lit, where
-from renaissance.ops.value import LEAF, VARIABLE, Value, apply, variable, with_grad_enabled
+from renaissance.ops.value import LEAF, VARIABLE, Value, apply, variable
 
 
-def _behind_a_choice(order: Sequence[Node]) -> set[Node]:
+def _behind_a_choice(order: Sequence[Node], outputs: Sequence[Node], chosen: bool) -> set[Node]:
     """Nodes that some `where` may leave unused: there a zero cotangent must stay zero, whatever the local derivative."""
-    tainted: set[Node] = set()
+    tainted: set[Node] = set(outputs) if chosen else set()
     for n in reversed(order):
         if n.op is OPS["where"]:
             tainted.update(n.inputs[1:])
@@ -34,9 +34,12 @@ def _needs_guard(n: Node) -> bool:
     return n.op.kind == "scalar" and n.op.name not in ("add", "sub", "neg", "where", "cast", "check")
 
 
-def _gradient_template(template: Template, index: int) -> Template:
-    """The cotangents of a template's inputs, over (inputs, cotangent of output `index`); made once."""
-    found = template.gradients.get(index)
+def _gradient_template(template: Template, index: int, chosen: bool) -> Template:
+    """The cotangents of a template's inputs, over (inputs, cotangent of output `index`); made once.
+
+    chosen  whether a `where` may leave parts of the output unused
+    """
+    found = template.gradients.get((index, chosen))
     if found is None:
         out = template.outputs[index]
         assert out is not None
@@ -44,28 +47,31 @@ def _gradient_template(template: Template, index: int) -> Template:
         marks = [variable(n) if n.dtype.is_float else n for n in bare]
         again = substituted([out], dict(zip(template.inputs, marks)))
         ct = unique(LEAF, out.shape, out.dtype)
-        with with_grad_enabled():
-            given = iter(vjp(again, [ct], [m for m in marks if m.needs_grad]))
+        with apart():
+            given = iter(vjp(again, [ct], [m for m in marks if m.needs_grad], chosen=chosen))
         grads = [next(given) if m.needs_grad else None for m in marks]
         plain = iter(substituted([g for g in grads if g is not None], dict(zip(marks, bare))))
-        found = template.gradients[index] = Template((*bare, ct), [None if g is None else next(plain) for g in grads])
+        found = template.gradients[index, chosen] = Template((*bare, ct), [None if g is None else next(plain) for g in grads])
     return found
 
 
-def _composed_vjp(ct: Value, inputs: tuple[Value, ...], template: Template, index: int) -> list[Value | None]:
-    gradient = _gradient_template(template, index)
+def _composed_vjp(ct: Value, inputs: tuple[Value, ...], template: Template, index: int, *, chosen: bool) -> list[Value | None]:
+    """A pointwise op is guarded as a whole, by its caller; inside any other each step is guarded that needs it."""
+    gradient = _gradient_template(template, index, chosen and not template.pointwise)
     return [None if g is None else apply(COMPOSED, (*inputs, ct), (gradient, i)) for i, g in enumerate(gradient.outputs)]
 
 
-def vjp(outputs: Sequence[Node], cotangents: Sequence[Node], wrt: Sequence[Node]) -> list[Node | None]:
+def vjp(outputs: Sequence[Node], cotangents: Sequence[Node], wrt: Sequence[Node], *, chosen: bool = False) -> list[Node | None]:
     """The cotangents of `wrt` when `outputs` have the given ones; None where nothing flows.
+
+    chosen  whether a `where` outside may leave parts of the outputs unused
 
     A cotangent has the dtype of its node, but one on its way back to a cast is not rounded to the narrow dtype first.
     Contributions are added in reverse order of creation of the nodes they come from.
     """
     targets = set(wrt)
     order = topological(outputs, lambda n: not n.needs_grad or n in targets)
-    tainted = _behind_a_choice(order)
+    tainted = _behind_a_choice(order, outputs, chosen)
     ct: dict[Node, Value] = {}
 
     def give(n: Node, value: Value) -> None:
@@ -86,7 +92,7 @@ def vjp(outputs: Sequence[Node], cotangents: Sequence[Node], wrt: Sequence[Node]
         guarded = n in tainted and _needs_guard(n)
         inputs = tuple(Value(i) for i in n.inputs)
         if n.op is COMPOSED:
-            grads = _composed_vjp(value, inputs, *n.attrs)
+            grads = _composed_vjp(value, inputs, *n.attrs, chosen=n in tainted)
         else:
             grads = n.op.vjp(value, Value(n), inputs, *n.attrs)
         for i, g in zip(n.inputs, grads):

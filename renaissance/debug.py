@@ -12,7 +12,7 @@ from renaissance import engine
 from renaissance.errors import NonFiniteError
 from renaissance.ir.node import Node, topological
 from renaissance.ops.composed import COMPOSED, inlined
-from renaissance.ops.value import SCALAR, observe
+from renaissance.ops.value import SCALAR, observing
 from renaissance.runtime.reference import array_at, evaluate
 from renaissance.tensor import Tensor, user_line
 
@@ -41,7 +41,7 @@ def first_non_finite(roots: Sequence[Node], lines: Lines) -> str | None:
     values: dict[Node, Any] = {}
     for n in order:
         if _known(n):
-            values[n] = n.dtype.numpy.type(n.data) if n.op is SCALAR else array_at(n.data.address, n)
+            values[n] = np.asarray(n.data, n.dtype.numpy) if n.op is SCALAR else array_at(n.data.address, n)
     for n in order:
         if n in values:
             continue
@@ -68,11 +68,8 @@ def _at(n: Node, lines: Lines) -> str:
 def noting_lines() -> Iterator[Lines]:
     """Inside, the source line of every op made is noted."""
     lines: Lines = {}
-    observe(lambda n: lines.setdefault(n, user_line()))
-    try:
+    with observing(lambda n: lines.setdefault(n, user_line())):
         yield lines
-    finally:
-        observe(None)
 
 
 @contextmanager

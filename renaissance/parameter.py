@@ -9,13 +9,25 @@ from typing import Any
 import numpy as np
 
 from renaissance import changes
-from renaissance.engine import Region
-from renaissance.errors import DTypeError
+from renaissance.errors import DTypeError, TraceError
 from renaissance.ir.dtype import DType
 from renaissance.ir.node import Node, Shape, node
 from renaissance.ir.shape import size
 from renaissance.ops.movement import RESHAPE, SLICE
-from renaissance.tensor import Part, Tensor, as_tensor, detached, join_flat, mark, refuse_in_trace, region_of, tracing
+from renaissance.region import Region
+from renaissance.tensor import (
+    Part,
+    Tensor,
+    as_tensor,
+    detached,
+    join_flat,
+    mark,
+    refuse_in_trace,
+    region_of,
+    tensor,
+    tracing,
+    user_line,
+)
 
 
 class Parameter(Tensor):
@@ -38,7 +50,7 @@ class Parameter(Tensor):
         self._grad = None
         self._shape = value.shape
         self._trainable = requires_grad
-        self._base = join_flat([Tensor(detached(value.node))])
+        self._base = join_flat([tensor(value) if _is_borrowed(value) else Tensor(detached(value.node))])
         self._start = 0
         self._made_from: Node | None = None
         self._made: Node | None = None
@@ -82,10 +94,13 @@ class Parameter(Tensor):
         """Train this parameter, or freeze it.
 
         returns  the parameter itself
-        raises   nothing
+        raises   TraceError inside a compiled function
         source   PyTorch, requires_grad_
         """
         if wanted != self._trainable:
+            if tracing.recorder is not None and not tracing.recorder.made_inside(self):
+                raise TraceError(f"requires_grad_() inside a compiled function at {user_line()}: it would happen once, while tracing; "
+                                 "call it outside")
             self._trainable = wanted
             self._made = None
             changes.note()
@@ -119,9 +134,6 @@ class Parameter(Tensor):
         """Make these elements part of another base, which already holds their values."""
         self._base, self._start, self._made = base, start, None
 
-    def _unreadable(self) -> bool:
-        return False
-
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
@@ -131,6 +143,12 @@ class Parameter(Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         made = memo[id(self)] = Parameter(np.array(self.numpy()), self._trainable)
         return made
+
+
+def _is_borrowed(value: Tensor) -> bool:
+    """Whether the elements lie in a NumPy array, which its owner may change."""
+    data = None if tracing.recorder is not None else value.node.data
+    return isinstance(data, Region) and data.storage.borrowed
 
 
 def gather(parameters: Sequence[Parameter]) -> Tensor:

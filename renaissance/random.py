@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from renaissance import engine
-from renaissance.errors import ArgumentError
+from renaissance.errors import ArgumentError, TraceError
 from renaissance.ir import dtype as dt
 from renaissance.ir import shape as sh
 from renaissance.ir.node import Node
+from renaissance.locks import fork_safe_lock
 from renaissance.ops.elementwise import add, astype, lit, multiply
 from renaissance.ops.random import bernoulli as bernoulli_bits
 from renaissance.ops.random import random_bits, unit_normal, unit_uniform
 from renaissance.ops.value import Value
-from renaissance.tensor import Tensor, tracing
+from renaissance.region import scalar
+from renaissance.tensor import Tensor, tracing, user_line
 
 _MASK = 2**64 - 1
 
@@ -29,12 +30,17 @@ class Generator:
     """
 
     def __init__(self, seed: int = 0):
+        if tracing.recorder is not None:
+            tracing.recorder.born(self)
         self.reset(seed)
 
     def reset(self, seed: int) -> None:
         """Start again from a seed."""
         if not isinstance(seed, int) or isinstance(seed, bool):
             raise ArgumentError(f"seed must be an int, got {seed!r}")
+        if tracing.recorder is not None and not tracing.recorder.made_inside(self):
+            raise TraceError(f"a generator is seeded inside a compiled function at {user_line()}: it would happen once, while tracing; "
+                             "seed it outside, or make the generator inside")
         self.seed = seed & _MASK
         self.ticket = 0
 
@@ -47,10 +53,12 @@ class Generator:
         """The seed and the next ticket, as run-time scalars."""
         if tracing.recorder is not None:
             return tracing.recorder.draw(self)
-        ticket, self.ticket = self.ticket, self.ticket + 1
-        return engine.scalar(self.seed, dt.uint64), engine.scalar(ticket, dt.uint64)
+        with tickets:
+            ticket, self.ticket = self.ticket, self.ticket + 1
+        return scalar(self.seed, dt.uint64), scalar(ticket, dt.uint64)
 
 
+tickets = fork_safe_lock()  # held while tickets are taken
 default = Generator()
 
 

@@ -11,7 +11,7 @@ from renaissance.data import MNIST, Pad, RandomCrop, RandomErasing, RandomRotati
 from renaissance.errors import ArgumentError
 from renaissance.models import mlp
 from renaissance.nn import CrossEntropyLoss
-from renaissance.ops.contraction import precision
+from renaissance.ops.precision import precision
 from renaissance.optim import AdamW, Cosine
 from renaissance.train import Task
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from renaissance.engine import scalar
 from renaissance.errors import ArgumentError
 from renaissance.ir import dtype as dt
 from renaissance.ops.random import random_at, unit_uniform
+from renaissance.region import scalar
 from renaissance.tensor import tracing
 
 # Tickets: the program's own draws count up from 0, the order of samples uses the far half; augmentation lies between.

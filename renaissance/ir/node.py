@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from renaissance.ir.dtype import DType
+from renaissance.locks import fork_safe_lock
 
 Shape = tuple[int, ...]
 
@@ -42,12 +42,13 @@ class Node:
     """A value in a program: an op applied to nodes. Never changed once made; compared by identity.
 
     data         a leaf's or a computed node's value (a runtime object); None while it is only a promise
-    needs_grad   some variable it depends on asks for a gradient and every op on the way has one
+    holders      who looks at a leaf's bytes, or collects a variable's gradient (runtime objects); None: nobody
+    needs_grad   it is float, and some variable it depends on asks for a gradient with no stop_gradient on the way
     depth        how many promises are stacked up to here
     constant     depends on nothing that is bound later: such nodes are shared by all programs, and never hold data
     """
 
-    __slots__ = ("op", "inputs", "attrs", "shape", "dtype", "needs_grad", "data", "depth", "constant", "serial", "__weakref__")
+    __slots__ = ("op", "inputs", "attrs", "shape", "dtype", "needs_grad", "data", "holders", "depth", "constant", "serial", "__weakref__")
 
     def __init__(self, op: Op, inputs: tuple[Node, ...], attrs: tuple[Any, ...], shape: Shape, dtype: DType):
         self.op = op
@@ -56,6 +57,7 @@ class Node:
         self.shape = shape
         self.dtype = dtype
         self.data: Any = None
+        self.holders: Any = None
         self.serial = next(_serials)
         needs_grad, depth = False, 0
         constant = bool(inputs) or op.reference is not None
@@ -64,7 +66,7 @@ class Node:
             if i.data is None and i.depth > depth:
                 depth = i.depth
             needs_grad = needs_grad or i.needs_grad
-        self.needs_grad = needs_grad and op.vjp is not None
+        self.needs_grad = needs_grad and dtype.kind == "f" and (op.vjp is not None or op.kind != "identity")
         self.depth = depth + 1
         self.constant = constant
 
@@ -77,7 +79,7 @@ class Node:
 
 _serials = itertools.count()
 _table: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
-_lock = threading.RLock()
+_lock = fork_safe_lock()
 
 
 def node(op: Op, inputs: tuple[Node, ...], attrs: tuple[Hashable, ...] = ()) -> Node:

@@ -1,6 +1,6 @@
 """Composed ops as single nodes: a composition is traced once for each signature and kept as a template.
 
-A graph of composed nodes is short, so that uncompiled programs are written down and looked up quickly. `expanded` puts the
+The TEMPLATES templates used last are kept, each with those of its gradients. A graph of composed nodes is short, so that uncompiled programs are written down and looked up quickly. `expanded` puts the
 templates' nodes in their places before anything is compiled: the compiler never meets a composed node, and bits are those of the
 composition.
 """
@@ -8,16 +8,23 @@ composition.
 from __future__ import annotations
 
 import functools
-import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from renaissance.errors import DTypeError, PlanError
+import numpy as np
+
+from renaissance.errors import DTypeError, PlanError, TraceError
 from renaissance.ir.dtype import DType
 from renaissance.ir.graph import Graph
-from renaissance.ir.node import Node, Op, Shape, topological, unique
+from renaissance.ir.node import Node, Op, Shape, node, topological, unique
 from renaissance.ir.rewrite import rebuilt
-from renaissance.ops.value import LEAF, Value, apply, with_grad_enabled
+from renaissance.locks import fork_safe_lock
+from renaissance.ops.precision import narrow_dtype
+from renaissance.ops.value import CONST, IOTA, LEAF, Value, apply, enable_grad, observing
+from renaissance.recent import Recent
+
+TEMPLATES = 2048
 
 
 class Template:
@@ -26,13 +33,13 @@ class Template:
     inputs     placeholder leaves
     outputs    what is computed from them; None where a gradient does not flow
     pointwise  every element of an output depends on the same element of each input only
-    gradients  templates of the cotangents, by output; filled by reverse mode
+    gradients  templates of the cotangents, by output and whether a `where` is on the way; filled by reverse mode
     """
 
     def __init__(self, inputs: Sequence[Node], outputs: Sequence[Node | None]):
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
-        self.gradients: dict[int, Template] = {}
+        self.gradients: dict[tuple[int, bool], Template] = {}
         self.pointwise = _is_pointwise(self)
 
 
@@ -60,14 +67,14 @@ def _vjp(ct: Value, out: Value, inputs: tuple[Value, ...], template: Template, i
 
 COMPOSED = Op("composed", "composed", _infer, vjp=_vjp, attrs=("template", "index"))
 
-_templates: dict[Hashable, Template] = {}
-_lock = threading.RLock()
+_templates: Recent[Template] = Recent(TEMPLATES)
+_lock = fork_safe_lock()
 
 
 def composed(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator: make a composition of ops one op, traced once for each signature.
 
-    function  of tensors and hashable settings; returns a tensor. It must depend on nothing else.
+    function  of tensors and hashable settings; returns a tensor. It must depend on nothing else but the precision around the call.
     """
 
     @functools.wraps(function)
@@ -88,16 +95,30 @@ def call(name: Hashable, function: Callable[..., Any], values: Sequence[Value], 
     if not values:
         given = ", ".join(type(a).__name__ for a in (*args, *kwargs.values()))
         raise DTypeError(f"{function.__name__}: takes a tensor, got {given or 'nothing'}; make it one with rn.tensor(...)")
-    key = (name, tuple([_described(a) for a in args]), tuple([(k, _described(a)) for k, a in kwargs.items()]))
     try:
+        key = (name, narrow_dtype(), tuple([_described(a) for a in args]), tuple([(k, _described(a)) for k, a in kwargs.items()]))
         template = _templates.get(key)
     except TypeError:  # an argument that cannot be hashed: not an op's signature, the composition says what is wrong with it
         return _tuple(function(*args, **kwargs))
     if template is None:
-        with _lock:
-            template = _templates[key] = _traced(function, args, kwargs)
+        template = _made(key, function, values, args, kwargs)
     given = tuple(values)
     return tuple([apply(COMPOSED, given, (template, i)) for i in range(len(template.outputs))])
+
+
+def _made(key: Hashable, function: Callable[..., Any], values: Sequence[Value], args: tuple[Any, ...],
+          kwargs: dict[str, Any]) -> Template:
+    """A new template, kept under its key."""
+    with _lock:
+        try:
+            template = _traced(function, args, kwargs)
+        except _Looked:
+            for v in values:
+                if v.weak:
+                    v.look()
+            raise TraceError(f"{function.__name__}: looks at a number that stands for a value not known yet") from None
+        _templates.put(key, template)
+        return template
 
 
 def _tuple(result: Any) -> tuple[Any, ...]:
@@ -108,7 +129,11 @@ def _described(a: Any) -> Hashable:
     if isinstance(a, Value):
         n = a.node
         return (n.shape, n.dtype, a.weak)
-    return (type(a), repr(a) if type(a) is float else a)  # 0.0 and -0.0 are equal but not the same
+    if isinstance(a, tuple):
+        if any(isinstance(x, Value) for x in a):
+            raise TypeError("tensors inside a tuple are no signature")
+        return (type(a), *map(_described, a))
+    return (type(a), repr(a) if isinstance(a, (float, np.floating)) else a)  # 0.0 and -0.0 are equal but not the same
 
 
 def _traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Template:
@@ -122,9 +147,20 @@ def _traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
 
     positional = [stand_in(a) for a in args]
     named = {k: stand_in(a) for k, a in kwargs.items()}
-    with with_grad_enabled():
+    with apart():
         result = _tuple(function(*positional, **named))
     return Template(inputs, [v.node for v in result])
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Inside, a template is made: it holds for every caller, so gradients are on and nobody is told of its nodes."""
+    with enable_grad(), observing(None):
+        yield
+
+
+class _Looked(Exception):
+    """A composition asked for the value of a number that it was given as a weak value."""
 
 
 class WeakValue(Value):
@@ -132,6 +168,12 @@ class WeakValue(Value):
 
     __slots__ = ()
     weak = True
+
+    def look(self) -> None:
+        raise _Looked
+
+    def __bool__(self) -> bool:
+        raise _Looked
 
 
 def substituted(roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
@@ -144,7 +186,10 @@ def substituted(roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
 
 
 def inlined(roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
-    """The roots with some nodes replaced and every composed node written out; as deep as compositions use each other."""
+    """The roots with some nodes replaced and every composed node written out, as deep as compositions use each other.
+
+    Equal constants become one node, also where they were kept apart: as the numbers of a trace are.
+    """
     new = dict(known)
     for n in topological(roots, new.__contains__):
         if n in new:
@@ -153,6 +198,8 @@ def inlined(roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
         if n.op is COMPOSED:
             template, index = n.attrs
             new[n] = inlined([template.outputs[index]], dict(zip(template.inputs, inputs)))[0]
+        elif n.op is CONST or n.op is IOTA:
+            new[n] = node(n.op, (), n.attrs)
         else:
             new[n] = rebuilt(n, inputs)
     return [new[r] for r in roots]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
-from renaissance.errors import ArgumentError, DTypeError, ShapeError
+from renaissance.errors import DTypeError, ShapeError
 from renaissance.ir import dtype as dt
 from renaissance.ir import shape as sh
 from renaissance.ir.dtype import DType
@@ -17,6 +14,7 @@ from renaissance.ir.node import Node, Op, Shape
 from renaissance.ops.composed import composed
 from renaissance.ops.elementwise import add, astype
 from renaissance.ops.movement import broadcast_to, matrix_transpose, reshape
+from renaissance.ops.precision import narrow_dtype
 from renaissance.ops.value import Value, apply, method, need_tensor
 
 
@@ -44,35 +42,6 @@ def _vjp(ct: Value, out: Value, inputs: tuple[Value, ...], out_dtype: DType) -> 
 
 DOT = Op("dot", "contraction", _infer, _reference, _vjp, ("out_dtype",))
 
-_precision: ContextVar[DType | None] = ContextVar("precision", default=None)
-
-
-@contextmanager
-def precision(name: str) -> Iterator[None]:
-    """Inside, contractions of float32 tensors are made in the named precision.
-
-    bf16: y = round(sum_k round(a_k) round(b_k)), rounded to bfloat16, summed in float32
-
-    name    'fp32' or 'bf16'
-    raises  ArgumentError for another name
-    source  definition
-    """
-    table = {"fp32": None, "bf16": dt.bfloat16}
-    if name not in table:
-        raise ArgumentError(f"precision: {name!r} is not supported; choose from {', '.join(map(repr, table))}")
-    token = _precision.set(table[name])
-    try:
-        yield
-    finally:
-        _precision.reset(token)
-
-
-def contraction_dtype(dtype: DType) -> DType:
-    """What the operands of a contraction of `dtype` are rounded to under the present precision."""
-    chosen = _precision.get()
-    return chosen if chosen is not None and dtype is dt.float32 else dtype
-
-
 def _operand_dtype(op: str, a: Any, b: Any) -> DType:
     """What both operands of a contraction are rounded to."""
     if not (isinstance(a, Value) and isinstance(b, Value)):
@@ -80,11 +49,9 @@ def _operand_dtype(op: str, a: Any, b: Any) -> DType:
     common = dt.promote(a.dtype, b.dtype)
     if not common.is_float:
         raise DTypeError(f"{op}: takes floats, got {a.dtype.name} and {b.dtype.name}; cast them with astype")
-    chosen = contraction_dtype(common)
+    chosen = narrow_dtype() or common if common is dt.float32 else common
     if chosen is dt.float16:
         raise DTypeError(f"{op}: float16 operands are not supported; cast to bfloat16 or float32")
-    if dt.bfloat16 in (a.dtype, b.dtype) and _precision.get() is dt.bfloat16:
-        chosen = dt.bfloat16
     return chosen
 
 

@@ -126,16 +126,20 @@ CAST = Op("cast", "scalar", _infer_cast, _reference_cast,
 # ---- operands ----------------------------------------------------------------------------------------------------------
 
 
-def lit(value: bool | int | float, like: Value) -> Any:
-    """A constant of the program with the dtype of `like`, stretched to its shape."""
+def lit(value: Any, like: Value) -> Any:
+    """A constant of the program with the dtype of `like`, stretched to its shape; a weak value stays what it is."""
+    if isinstance(value, Value):
+        return broadcast_to(astype(value, like.dtype), like.shape)
     return broadcast_to(Value(const(value, like.dtype)), like.shape)
 
 
 def _operand(x: Any, other: Value) -> Any:
-    """A number beside a tensor becomes a 0-d value of the handle's own kind (see Value.number)."""
+    """A number beside a tensor becomes a 0-d value of the handle's own kind (see Value.number); beside a weak one it is weak."""
     if isinstance(x, Value):
         return x
     if is_number(x):
+        if other.weak and type(x) in (bool, int, float):
+            return type(other)(other.handle.number(x, dt.float64 if type(x) is float else dt.int64))
         return other.handle(other.handle.number(x, number_dtype(x, other.dtype)))
     raise DTypeError(f"{type(x).__name__} {x!r} is neither a number nor a tensor; make it one with rn.tensor(...)")
 
@@ -153,6 +157,8 @@ def operands(op: str, *xs: Any) -> tuple[Any, ...]:
     for v in values:
         if v.weak:
             dtype = number_dtype(0.0 if v.dtype.is_float else 0, dtype)
+            if v.dtype.is_integer and dtype.is_integer and dtype is not dt.int64:
+                v.look()  # it must fit
     shape = values[0].shape
     if any(v.shape != shape for v in values):
         shape = sh.broadcast(op, *(v.shape for v in values))
@@ -305,7 +311,8 @@ def divide(x: Any, y: Any) -> Any:
     """
     a, b = operands("divide", x, y)
     if not a.dtype.is_float:
-        a, b = astype(a, dt.float32), astype(b, dt.float32)
+        wide = dt.float64 if a.weak and b.weak else dt.float32
+        a, b = astype(a, wide), astype(b, wide)
     return apply(OPS["div"], (a, b))
 
 
@@ -329,9 +336,22 @@ def power(x: Any, y: Any) -> Any:
     raises   DTypeError for bool; ShapeError when shapes do not broadcast
     source   array API standard
     """
+    if isinstance(y, Value) and y.weak:
+        y.look()
     if isinstance(x, Value) and x.dtype.is_float and type(y) in (int, float) and float(y) in _SHORT_POWERS:
         return _SHORT_POWERS[float(y)](x)
     return apply(OPS["pow"], operands("pow", x, y))
+
+
+def _is_weak(x: Any) -> bool:
+    """Whether x is a Python number, or stands for one."""
+    return x.weak if isinstance(x, Value) else type(x) in (bool, int, float)
+
+
+def _default_dtype(*numbers: Any) -> DType:
+    """The dtype of Python numbers that meet no tensor."""
+    kinds = [(x.dtype if isinstance(x, Value) else dt.dtype(type(x))).kind for x in numbers]
+    return dt.float32 if "f" in kinds else dt.int64 if "i" in kinds else dt.bool_
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
@@ -346,8 +366,10 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     source     array API standard, where
     """
     need_tensor("where", condition, "condition")
-    like = x if isinstance(x, Value) else y if isinstance(y, Value) else Value(const(0.0, dt.float32))
-    a, b = operands("where", _operand(x, like), _operand(y, like))
+    if not any(isinstance(v, Value) and not v.weak for v in (x, y)):
+        like = Value(const(0, _default_dtype(x, y)))
+        x, y = (astype(_operand(v, like), like.dtype) if _is_weak(v) else _operand(v, like) for v in (x, y))
+    a, b = operands("where", x, y)
     shape = sh.broadcast("where", condition.shape, a.shape)
     return apply(OPS["where"], (broadcast_to(condition, shape), broadcast_to(a, shape), broadcast_to(b, shape)))
 
@@ -436,9 +458,9 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Any:
     if is_number(min) and is_number(max) and min > max:
         raise ArgumentError(f"clip: min {min} is above max {max}")
     if min is not None:
-        x = where(less_equal(x, min), min, x) if is_number(min) else maximum(x, min)
+        x = where(less_equal(x, min), min, x) if is_number(min) or _is_weak(min) else maximum(x, min)
     if max is not None:
-        x = where(greater_equal(x, max), max, x) if is_number(max) else minimum(x, max)
+        x = where(greater_equal(x, max), max, x) if is_number(max) or _is_weak(max) else minimum(x, max)
     return x
 
 

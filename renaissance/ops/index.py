@@ -90,9 +90,10 @@ def checked_index(op: str, index: Any, size: int, argument: str = "index") -> An
     if not index.dtype.is_integer:
         raise DTypeError(f"{op}: {argument} must be integers, got {index.dtype.name}")
     wide = astype(index, dt.int64)
-    inside = logical_and(greater_equal(wide, lit(-size, wide)), less(wide, lit(size, wide)))
+    least = 0 if index.dtype.kind == "u" else -size  # an unsigned number too large for int64 has become negative
+    inside = logical_and(greater_equal(wide, lit(least, wide)), less(wide, lit(size, wide)))
     safe = where(inside, wide, lit(0, wide))  # kernels run to their end before the error is raised: they must not read outside
-    wide = check(safe, inside, f"RangeError: {op}: {argument} must be from {-size} to {size - 1}")
+    wide = check(safe, inside, f"RangeError: {op}: {argument} must be from {least} to {size - 1}")
     return where(less(wide, lit(0, wide)), add(wide, lit(size, wide)), wide)
 
 
@@ -179,6 +180,8 @@ def one_hot(x: Any, num_classes: int) -> Any:
         raise DTypeError(f"one_hot: x must be integers, got {x.dtype.name}")
     if not sh.is_index(num_classes) or num_classes < 0:
         raise ArgumentError(f"one_hot: num_classes must be an int that is not negative, got {num_classes!r}")
+    if num_classes - 1 > x.dtype.largest:
+        x = astype(x, dt.int64)
     shape = (*x.shape, num_classes)
     classes = broadcast_to(reshape(x.handle(node(IOTA, (), (num_classes, x.dtype))), (1,) * x.ndim + (num_classes,)), shape)
     return equal(broadcast_to(reshape(x, (*x.shape, 1)), shape), classes)

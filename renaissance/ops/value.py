@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from renaissance.errors import DTypeError, ShapeError
+from renaissance.errors import DTypeError, ShapeError, TraceError
 from renaissance.ir import dtype as dt
 from renaissance.ir.dtype import DType
 from renaissance.ir.node import Node, Op, Shape, node, unique
@@ -75,6 +75,12 @@ class Value:
         """The 0-d node of a Python number met beside a value of this class: here a constant of the program."""
         return const(value, dtype)
 
+    def look(self) -> None:
+        """Called on a weak value when what is computed depends on the number itself: as an exponent, or because it must fit a dtype."""
+
+    def __bool__(self) -> bool:
+        raise TraceError("a composed op cannot look at the values of its tensors: they are not known yet; use where() for a choice")
+
 
 Value.handle = Value
 
@@ -95,35 +101,48 @@ class _Observer(threading.local):
 _observer = _Observer()
 
 
-def observe(hook: Callable[[Node], None] | None) -> None:
-    """Have `hook` called for every node made by `apply` in this thread; None: nobody."""
-    _observer.hook = hook
+@contextmanager
+def observing(hook: Callable[[Node], Any] | None) -> Iterator[None]:
+    """Inside, `hook` is called for every node made by `apply` in this thread; None: nobody is told."""
+    before, _observer.hook = _observer.hook, hook
+    try:
+        yield
+    finally:
+        _observer.hook = before
 
 
 @contextmanager
-def no_grad() -> Iterator[None]:
+def _grad_mode_set(enabled: bool) -> Iterator[None]:
+    before, _grad_mode.enabled = _grad_mode.enabled, enabled
+    try:
+        yield
+    finally:
+        _grad_mode.enabled = before
+
+
+def no_grad() -> AbstractContextManager[None]:
     """Inside, results carry no gradient: operations see their inputs through stop_gradient.
 
-    raises  nothing
-    source  definition
+    returns  a context manager, which is a decorator too
+    raises   nothing
+    source   definition
     """
-    before, _grad_mode.enabled = _grad_mode.enabled, False
-    try:
-        yield
-    finally:
-        _grad_mode.enabled = before
+    return _grad_mode_set(False)
 
 
-@contextmanager
-def with_grad_enabled() -> Iterator[None]:
-    """Inside, results carry gradients again, whatever no_grad is around: templates hold for every caller."""
-    before, _grad_mode.enabled = _grad_mode.enabled, True
-    hook, _observer.hook = _observer.hook, None
-    try:
-        yield
-    finally:
-        _grad_mode.enabled = before
-        _observer.hook = hook
+def enable_grad() -> AbstractContextManager[None]:
+    """Inside, results carry gradients again, whatever no_grad is around.
+
+    returns  a context manager, which is a decorator too
+    raises   nothing
+    source   PyTorch, enable_grad
+    """
+    return _grad_mode_set(True)
+
+
+def grad_enabled() -> bool:
+    """Whether results carry gradients at present."""
+    return _grad_mode.enabled
 
 
 # ---- leaves ------------------------------------------------------------------------------------------------------------
@@ -158,7 +177,8 @@ WITH_GRADIENT = Op("with_gradient", "identity", _infer_same, lambda arrays, rule
 
 def const(value: bool | int | float, dtype: DType) -> Node:
     """The 0-d constant `value`, rounded to dtype; equal bits are one node (so 0.0 and -0.0 differ)."""
-    return node(CONST, (), (np.asarray(value).astype(dtype.numpy).tobytes(), dtype))
+    with np.errstate(over="ignore"):  # a float that is too large is infinity, as everywhere
+        return node(CONST, (), (np.asarray(value).astype(dtype.numpy).tobytes(), dtype))
 
 
 def variable(n: Node) -> Node:
@@ -185,11 +205,12 @@ def need_tensor(op: str, x: object, argument: str = "x") -> None:
 
 
 def apply(op: Op, values: tuple[Value, ...], attrs: tuple[Hashable, ...] = ()) -> Any:
-    """The value of `op` on `values`, as a Tensor if any of them is one."""
-    handle = Value
+    """The value of `op` on `values`, as a Tensor if any of them is one; weak if all of them are, as in arithmetic on Python numbers."""
+    handle, weak = Value, True
     nodes = []
     enabled = _grad_mode.enabled
     for v in values:
+        weak = weak and v.weak
         n = v.node
         if not enabled and n.needs_grad:
             n = node(STOP_GRADIENT, (n,))
@@ -199,7 +220,7 @@ def apply(op: Op, values: tuple[Value, ...], attrs: tuple[Hashable, ...] = ()) -
     made = node(op, tuple(nodes), attrs)
     if _observer.hook is not None:
         _observer.hook(made)
-    return handle(made)
+    return type(values[0])(made) if weak else handle(made)
 
 
 def number_dtype(value: Any, other: DType) -> DType:
@@ -238,12 +259,12 @@ def with_gradient(out: Value, inputs: tuple[Value, ...], rule: Any) -> Any:
     return apply(WITH_GRADIENT, (out, *inputs), (rule,))
 
 
-def method(*names: str):
-    """Decorator: make a function of a value a method of Value under the given names (its own name if none)."""
+def method(*names: str, of: type[Value] = Value):
+    """Decorator: make a function a method of Value, or of a class of it, under the given names (its own name if none)."""
 
     def add(function: Any) -> Any:
         for name in names or (function.__name__,):
-            setattr(Value, name, function)
+            setattr(of, name, function)
         return function
 
     return add

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from renaissance import changes
-from renaissance.engine import scalar
 from renaissance.errors import ArgumentError, CheckpointError, RenaissanceError
 from renaissance.ir.dtype import DType
 from renaissance.ops.composed import call
@@ -17,6 +16,7 @@ from renaissance.ops.value import no_grad
 from renaissance.optim.group import ParamGroup
 from renaissance.optim.schedule import Schedule
 from renaissance.parameter import Parameter, gather, lay_flat, scatter
+from renaissance.region import scalar
 from renaissance.tensor import USED, Part, Tensor, as_tensor, join_flat, overwrite, tracing, zeros
 
 

@@ -53,7 +53,8 @@ ORDER_STAMPS = 48
 ORDER_PATCHES = 56
 ORDER_PATCH_COUNT = 64
 ORDER_VALUES = 72
-ORDER_BYTES = 80
+ORDER_RUNS = 80
+ORDER_BYTES = 88
 
 # A table row is (function, argument block, chunks, 0); a patch is (slot address, number of the value, bytes to add to it).
 ROW_WORDS = 4
@@ -226,7 +227,8 @@ end:
 """
 
 # Run an order; the row after the last one that ran: less than `last` if a cancel was seen up to the commit row; -1 if a check
-# failed, in which case no later row ran.
+# failed, in which case no later row ran. A walk that gets to `last` adds 1 to the order's word of finished runs: whoever is
+# interrupted on the way back from here can still tell.
 _WALK = f"""
 define internal i64 @walk(ptr %pool, ptr %order) nounwind {{
 entry:
@@ -273,7 +275,13 @@ next:
   br i1 %failed, label %end, label %look
 look:
   %all = icmp sge i64 %i, %last
-  br i1 %all, label %end, label %consider
+  br i1 %all, label %finished, label %consider
+finished:
+{_load("order", "runs.word", ORDER_RUNS, "ptr")}
+  %runs = load i64, ptr %runs.word, align 8
+  %runs1 = add i64 %runs, 1
+  store atomic i64 %runs1, ptr %runs.word release, align 8
+  br label %end
 consider:
   %cancel = load atomic i64, ptr %cancel.word monotonic, align 8
   %asked = icmp ne i64 %cancel, 0
@@ -313,7 +321,7 @@ row.end:
   %i1 = add i64 %i, 1
   br label %next
 end:
-  %result = phi i64 [-1, %next], [%i, %look], [%i, %consider]
+  %result = phi i64 [-1, %next], [%i, %finished], [%i, %consider]
   call void @llvm.x86.sse.ldmxcsr(ptr %mxcsr)
   ret i64 %result
 }}

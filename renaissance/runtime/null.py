@@ -80,6 +80,7 @@ class NullExecutable:
 
     def __init__(self, plan: Plan, target: Target, threads: int):
         self.plan = plan
+        self.runs = 0
         self.report = report(plan, nominal(target, threads))
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int | None], scalars: Sequence[int | float] = ()) -> None:
@@ -92,6 +93,7 @@ class NullExecutable:
                 f"run: got {len(outputs)} outputs and {len(scalars)} scalars; "
                 f"the plan has {len(self.plan.outputs)} and {len(self.plan.scalars)}"
             )
+        self.runs += 1
 
 
 def link(plan: Plan, target: Target, threads: int) -> NullExecutable:

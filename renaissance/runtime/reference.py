@@ -49,6 +49,7 @@ class ReferenceExecutable:
     """A graph with the interface of a linked plan."""
 
     def __init__(self, graph: Graph):
+        self.runs = 0
         self._graph = graph
         self._nodes = graph.nodes()
 
@@ -56,10 +57,12 @@ class ReferenceExecutable:
         """Evaluate with leaves at `inputs`, writing each output to its address, then each assigned leaf."""
         graph = self._graph
         known: dict[Node, Any] = {n: array_at(a, n) for n, a in zip(graph.leaves, inputs)}
-        known.update((n, n.dtype.numpy.type(s)) for n, s in zip(graph.scalars, scalars))
+        with np.errstate(over="ignore"):  # a float that is too large is infinity, as everywhere
+            known.update((n, n.dtype.numpy.type(s)) for n, s in zip(graph.scalars, scalars))
         values = evaluate(self._nodes, known)
         for n, address in zip(graph.outputs, outputs):
             array_at(address, n)[...] = values[n]
         results = [values[value].copy() for _, value in graph.assigns]
         for (leaf, _), result in zip(graph.assigns, results):
             known[leaf][...] = result
+        self.runs += 1

@@ -135,6 +135,11 @@ class Storage:
         return self
 
     @property
+    def borrowed(self) -> bool:
+        """Whether the bytes are those of a NumPy array, which its owner may change."""
+        return self._lender is not None
+
+    @property
     def exported(self) -> bool:
         """Whether someone outside can see these bytes: a NumPy view is alive, or they were borrowed."""
         return self._lender is not None or bool(self._exports)

@@ -18,7 +18,7 @@ from renaissance.engine import executor, host_target
 from renaissance.errors import ArgumentError, CheckpointError, NonFiniteError, ShapeError
 from renaissance.ir.plan import Plan
 from renaissance.nn.module import Module
-from renaissance.ops.contraction import precision as precision_of
+from renaissance.ops.precision import precision as precision_of
 from renaissance.ops.elementwise import isfinite, not_equal
 from renaissance.ops.index import check
 from renaissance.ops.reduce import sum

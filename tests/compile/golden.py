@@ -16,6 +16,7 @@ from renaissance.ops import elementwise as ew
 from renaissance.ops import movement as mv
 from renaissance.ops import reduce as rd
 from renaissance.ops.composed import expanded
+from renaissance.ops.precision import precision as precision_of
 from renaissance.ops.value import LEAF, SCALAR, Value, variable
 
 FOLDER = Path(__file__).parent / "golden"
@@ -38,7 +39,7 @@ def mlp_step(sizes: tuple[int, ...], batch: int, precision: str) -> Graph:
             parameters.append(variable(mv.reshape(Value(flat)[at:end], shape).node))
             at = end
     h = Value(x)
-    with contraction.precision(precision):
+    with precision_of(precision):
         for k in range(0, len(parameters), 2):
             h = contraction.linear(h, Value(parameters[k]), Value(parameters[k + 1]))
             h = compose.relu(h) if k + 2 < len(parameters) else ew.astype(h, dt.float32)

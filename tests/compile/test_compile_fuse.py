@@ -17,6 +17,7 @@ from renaissance.ops import movement as mv
 from renaissance.ops import reduce as rd
 from renaissance.ops.composed import expanded
 from renaissance.ops.index import CHECK, SCATTER, gather_inside
+from renaissance.ops.precision import precision
 from renaissance.ops.random import bernoulli, random_at, random_bits, unit_uniform
 from renaissance.ops.value import IOTA, LEAF, SCALAR, Value
 from tests.compile.plan_interpreter import CheckFailed, run_plan
@@ -125,7 +126,7 @@ def test_a_bias_over_several_leading_axes_stays_in_the_epilogue():
 
 def test_casts_are_prologues_but_exponentials_are_stored():
     x, w = leaf(8, 5), leaf(7, 5)
-    with contraction.precision("bf16"):
+    with precision("bf16"):
         plan = run(contraction.linear(Value(x), Value(w)), leaves=(x, w))
     assert len(plan.items) == 1
     assert [i.op for i in plan.items[0].spec.a] == ["load", "cast"]

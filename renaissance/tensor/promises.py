@@ -1,0 +1,103 @@
+"""Promises: live tensors that have not been computed, and which of them must be before bytes are overwritten."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from renaissance import engine
+from renaissance.errors import GradientError, NonFiniteError, RangeError, TraceError
+from renaissance.ir.node import Node, forget_history, topological
+from renaissance.linear import Linear
+from renaissance.ops.value import LEAF
+from renaissance.region import PLACEHOLDER, STALE
+
+CHECK_ERRORS = (NonFiniteError, RangeError)  # what a failed check in a program raises
+LONG = 100  # promises stacked higher are computed along with the next run, so that a running total stays short
+_LIMIT = 10_000  # and those stacked higher than this at once
+
+handles: dict[int, weakref.ref[Any]] = {}  # by id: tensors that may be promises
+_some_long = False
+
+
+def promised(t: Any, n: Node) -> None:
+    """Note that a tensor stands for a node without data."""
+    global _some_long
+    handles[id(t)] = weakref.ref(t)
+    if n.depth > LONG:
+        _some_long = True
+        if n.depth > _LIMIT and not n.constant:
+            engine.compute([n])
+
+
+def some_long() -> bool:
+    """Whether promises may be stacked higher than LONG."""
+    return _some_long
+
+
+def bare(n: Node) -> Node:
+    """The node behind marks that compute nothing."""
+    while n.data is None and n.op.kind == "identity":
+        n = n.inputs[0]
+    return n
+
+
+def sweep(watched: Collection[Node]) -> None:
+    """Compute the promises that depend on leaves about to be overwritten, and those that are stacked high."""
+    candidates, linear = written_down(lambda found: Linear(found, (), watched))
+    for n in kept_promises(chosen(candidates, linear)):
+        if n in linear.reads:
+            forget_history(n)
+
+
+def written_down(write: Callable[[list[Node]], Linear]) -> tuple[list[Node], Linear]:
+    """All promises that can be kept, and what `write` makes of them."""
+    found = _promises()
+    try:
+        return found, write(found)
+    except (GradientError, TraceError):  # some cannot be kept: they leaked from a trace, or read what is overwritten already
+        found = [n for n in found if _complete(n)]
+        return found, write(found)
+
+
+def _promises() -> list[Node]:
+    global _some_long
+    _some_long = False
+    found: dict[Node, None] = {}
+    for key in list(handles):  # keys only: making anything else may run finalizers, which change the table
+        ref = handles.get(key)
+        t = None if ref is None else ref()
+        if t is None or bare(t._node).data is not None:
+            handles.pop(key, None)
+        else:
+            found[t._node] = None
+    return list(found)
+
+
+def chosen(candidates: Sequence[Node], linear: Linear) -> list[Node]:
+    """Those that depend on a watched leaf, or are stacked high."""
+    return [n for n in candidates if n in linear.reads or (n.depth > LONG and not n.constant)]
+
+
+def kept_promises(promises: Sequence[Node]) -> list[Node]:
+    """Compute promises. One whose own check fails is left out: whoever reads it is told, nobody else."""
+    try:
+        engine.compute(promises)
+        return list(promises)
+    except CHECK_ERRORS:
+        return [n for n in promises if _can_be_computed(n)]
+
+
+def _can_be_computed(promise: Node) -> bool:
+    try:
+        engine.compute([promise])
+    except CHECK_ERRORS:
+        return False
+    return True
+
+
+def _complete(root: Node) -> bool:
+    """Whether everything a node depends on has data: not what leaked from a trace, nor what reads overwritten bytes."""
+    return all(n.data is not STALE and n.data is not PLACEHOLDER and (n.data is not None or n.op is not LEAF)
+               for n in topological([root], lambda n: n.data is not None))
