@@ -358,6 +358,15 @@ def test_a_loss_that_is_no_number_is_refused():
         small_task(loss=nn.CrossEntropyLoss(reduction="none")).run()
 
 
+@pytest.mark.parametrize("samples", [[0, 88], [-89, 3]])
+def test_a_sample_that_does_not_exist_is_refused_before_anything_changes(samples):
+    task = small_task()
+    before = digest(task)
+    with pytest.raises(RangeError, match="batch: sample number must be from -88 to 87"):
+        task.train_step(rn.tensor(samples))
+    assert digest(task) == before
+
+
 def test_a_label_the_model_does_not_know_is_refused_before_anything_changes():
     model = linear(100, 4)
     before = weights_of(model)
