@@ -19,6 +19,7 @@ from renaissance.tensor import (
     own_leaf,
     region_of,
     renew,
+    stand_on,
     sweep,
 )
 
@@ -107,8 +108,7 @@ class Entry:
         """Bind, run, and put the results where they belong."""
         addresses = self._addresses
         for state in self._states:
-            leaf = state.tensor._node
-            if leaf is not state.node or (state.assigned and leaf.data.storage.exported):
+            if state.tensor._node is not state.node or (state.assigned and _seen(state)):
                 self._look_up(state)
         if self._overwritten and has_promises():
             kept_promises(sweep({s.node for s in self._overwritten if s.node is not None}))
@@ -122,8 +122,7 @@ class Entry:
         self.runs += 1
         for state in self._overwritten:
             if _references(state) > _ALONE:  # somebody still holds the old version: it must not pass for the new one
-                renew(state.tensor, state.tensor._node)
-                state.node = state.tensor._node
+                state.node = renew(state.tensor, state.node)
         for generator, count in self.draws:
             generator.ticket += count
         for action in self.effects:
@@ -148,11 +147,19 @@ class Entry:
         if state.assigned:
             n = own_leaf(t)
             if n.data.storage.exported:
-                t._rebind(engine.leaf(n, engine.copied(n.data, n)))
-            self._addresses[state.place] = t._node.data.address
+                n = engine.leaf(n, engine.copied(n.data, n))
+                stand_on(t, n)
+            self._addresses[state.place] = n.data.address
+            state.node = n
         else:
             self._addresses[state.place] = _memory(t).address
-        state.node = t._node
+            state.node = t._node
+
+
+def _seen(state: State) -> bool:
+    """Whether somebody else may look at the bytes of a state: through a NumPy view, or through another tensor."""
+    leaf = state.node
+    return leaf is None or leaf.data.storage.exported or _references(state) > _ALONE + 1
 
 
 def _calibrated() -> int:

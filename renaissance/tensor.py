@@ -37,7 +37,12 @@ class Trace(threading.local):
 tracing = Trace()
 
 _pending: dict[int, weakref.ref[Tensor]] = {}
-_owners: weakref.WeakKeyDictionary[Node, weakref.ref[Tensor]] = weakref.WeakKeyDictionary()
+# For a leaf the tensor that alone stands for it, for a variable the tensor that gets its gradient.
+_owners: weakref.WeakKeyDictionary[Node, Callable[[], Tensor | None]] = weakref.WeakKeyDictionary()
+
+
+def _nobody() -> None:
+    """The owner of a leaf that several tensors stand for: whoever writes first takes a copy."""
 
 
 class Tensor(Value):
@@ -66,7 +71,7 @@ class Tensor(Value):
             if n.depth > _DEPTH_LIMIT:
                 engine.compute([n])
         elif n.op is LEAF:
-            _owners[n] = weakref.ref(self)
+            _owners[n] = _nobody  # another tensor stands for it already
 
     def __del__(self, forget: Any = _pending.pop) -> None:  # bound early: at the interpreter's end the module is emptied first
         forget(id(self), None)
@@ -96,7 +101,7 @@ class Tensor(Value):
         if n.data is None:
             _pending[id(self)] = weakref.ref(self)
         elif n.op is LEAF:
-            _owners[n] = weakref.ref(self)
+            _owners.setdefault(n, weakref.ref(self))
 
     def realize(self) -> Tensor:
         """Compute the elements now, if they are still a promise.
@@ -401,11 +406,17 @@ def _promises() -> list[Node]:
     found = []
     for key, ref in list(_pending.items()):
         t = ref()
-        if t is None or t._node.data is not None:
+        if t is None or t._node.data is not None or (t._node.op is VARIABLE and _owns(t, t._node.inputs[0])):
             _pending.pop(key, None)
             continue
         found.append(t._node)
     return list(dict.fromkeys(found))
+
+
+def _owns(t: Tensor, n: Node) -> bool:
+    """Whether a node is a leaf whose bytes belong to a tensor alone."""
+    owner = _owners.get(n)
+    return n.op is LEAF and owner is not None and owner() is t
 
 
 def chosen(candidates: Sequence[Node], linear: Linear) -> list[Node]:
@@ -456,7 +467,7 @@ def overwrite(pairs: list[tuple[Tensor | Part, Tensor]]) -> None:
     pairs.clear()
     if tracing.recorder is not None:
         for t, n in whole:
-            t._rebind(n)
+            t._rebind(mark(t, n) if t.node.op is VARIABLE else n)
         return
     with engine.lock:
         leaves = [own_leaf(t) for t, _ in whole]
@@ -473,7 +484,7 @@ def overwrite(pairs: list[tuple[Tensor | Part, Tensor]]) -> None:
             forget_history(n)
         for old, (t, _) in zip(leaves, whole):
             if old in fresh:
-                t._rebind(engine.leaf(old, engine.copied(computed[fresh[old]], old)))
+                stand_on(t, engine.leaf(old, engine.copied(computed[fresh[old]], old)))
             else:
                 renew(t, old)
 
@@ -501,22 +512,28 @@ def _wholes(pairs: Sequence[tuple[Tensor | Part, Tensor]]) -> list[tuple[Tensor,
     return result
 
 
-def renew(t: Tensor, old: Node) -> None:
-    """After the bytes of leaf `old` were overwritten: the tensor is a new leaf on them, the old one is stale."""
-    t._node = made = engine.leaf(old, old.data)
-    _owners[made] = weakref.ref(t)
+def renew(t: Tensor, old: Node) -> Node:
+    """After the bytes of leaf `old` were overwritten: the tensor is a new leaf on them, which is returned; the old one is stale."""
+    made = engine.leaf(old, old.data)
+    stand_on(t, made)
     old.data = STALE
+    return made
 
 
 def own_leaf(t: Tensor) -> Node:
     """The tensor's node as a leaf whose bytes belong to it alone."""
     region = region_of(t)
-    n = t._node
-    owner = _owners.get(n)
-    if n.op is not LEAF or owner is None or owner() is not t:
+    n = t._node.inputs[0] if t._node.op is VARIABLE else t._node
+    if not _owns(t, n):
         n = engine.leaf(n, engine.copied(region, n))
-        t._rebind(n)
+        stand_on(t, n)
     return n
+
+
+def stand_on(t: Tensor, leaf: Node) -> None:
+    """Make a tensor stand for a leaf of its own; one that asks for gradients goes on asking."""
+    _owners[leaf] = weakref.ref(t)
+    t._node = mark(t, leaf) if t._node.op is VARIABLE else leaf
 
 
 def _rebuild(array: np.ndarray, requires_grad: bool) -> Tensor:
@@ -538,7 +555,9 @@ def from_storage(storage: Any, shape: tuple[int, ...], dtype: DType) -> Tensor:
     """A tensor on the bytes of a storage."""
     made = unique(LEAF, shape, dtype)
     made.data = Region(storage)
-    return Tensor(made)
+    t = Tensor(made)
+    _owners[made] = weakref.ref(t)
+    return t
 
 
 def tensor(data: Any, dtype: Any = None, *, requires_grad: bool = False) -> Tensor:
