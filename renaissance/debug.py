@@ -68,7 +68,11 @@ def _at(n: Node, lines: Lines) -> str:
 def noting_lines() -> Iterator[Lines]:
     """Inside, the source line of every op made is noted."""
     lines: Lines = {}
-    observe(lambda n: lines.setdefault(n, user_line()))
+
+    def note(n: Node) -> None:
+        lines.setdefault(n, user_line())
+
+    observe(note)
     try:
         yield lines
     finally:

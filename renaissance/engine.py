@@ -249,7 +249,8 @@ def program(linear: Linear, outputs: Sequence[Node], assigns: Sequence[tuple[Nod
     return found
 
 
-def compute(outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]] = (), linear: Linear | None = None) -> dict[Node, Region]:
+def compute(outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]] = (),
+            linear: Linear | None = None) -> dict[Node, Region]:
     """Compute `outputs`, and give each assigned leaf's bytes their new contents, in one run.
 
     linear   the same outputs and assigns, if they were written down already

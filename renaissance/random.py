@@ -64,7 +64,8 @@ def seed(n: int) -> None:
     default.reset(n)
 
 
-def uniform(low: float = 0.0, high: float = 1.0, shape: int | Sequence[int] = (), *, generator: Generator | None = None) -> Tensor:
+def uniform(low: float = 0.0, high: float = 1.0, shape: int | Sequence[int] = (), *,
+            generator: Generator | None = None) -> Tensor:
     """Numbers equally likely anywhere between two bounds.
 
     y = low + (high - low) u,  u in [0, 1) with 24 bits

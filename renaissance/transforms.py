@@ -15,7 +15,8 @@ from renaissance.tensor import Tensor, detached, tracing
 
 def _marked(x: Any, argument: str) -> Tensor:
     if not isinstance(x, Tensor) or not x.dtype.is_float:
-        raise GradientError(f"{argument} must be a float tensor, got {x.dtype.name if isinstance(x, Value) else type(x).__name__}")
+        kind = x.dtype.name if isinstance(x, Value) else type(x).__name__
+        raise GradientError(f"{argument} must be a float tensor, got {kind}")
     return Tensor(variable(x.node))
 
 
@@ -48,7 +49,8 @@ def value_and_grad(function: Callable[..., Any], argnums: int | tuple[int, ...] 
             tracing.inlined -= 1
         out, aux = result if has_aux else (result, None)
         if not isinstance(out, Tensor) or out.size != 1:
-            raise ShapeError(f"value_and_grad: the function must return one number, got {getattr(out, 'shape', type(out).__name__)}")
+            kind = getattr(out, "shape", type(out).__name__)
+            raise ShapeError(f"value_and_grad: the function must return one number, got {kind}")
         nodes = node_vjp([out.node], [lit(1, out).node], [v.node for v in variables])
         grads = tuple(_result(n, v, {v.node for v in variables}) for n, v in zip(nodes, variables))
         value = Tensor(detached(out.node))

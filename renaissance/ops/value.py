@@ -214,7 +214,8 @@ def number_dtype(value: Any, other: DType) -> DType:
     if isinstance(value, int):
         wanted = dt.int64 if other is dt.bool_ else other
         if wanted.is_integer and not wanted.least <= value <= wanted.largest:
-            raise DTypeError(f"{value} does not fit {wanted.name} ({wanted.least} to {wanted.largest}), the dtype of the tensor beside it; "
+            raise DTypeError(f"{value} does not fit {wanted.name} ({wanted.least} to {wanted.largest}), "
+                             "the dtype of the tensor beside it; "
                              "cast the tensor with astype first")
         return wanted
     if isinstance(value, float):
