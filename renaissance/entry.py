@@ -8,6 +8,7 @@ from typing import Any
 
 from renaissance import changes, engine
 from renaissance.engine import Linear, Region
+from renaissance.errors import TraceError
 from renaissance.ir.node import Node
 from renaissance.recorder import Recorder
 from renaissance.tensor import (
@@ -16,6 +17,7 @@ from renaissance.tensor import (
     from_region,
     has_promises,
     kept_promises,
+    overwrite,
     own_leaf,
     region_of,
     renew,
@@ -54,7 +56,7 @@ class Entry:
     skeleton, results  the structure of what the function returned, and its leaves: nodes or Python values
     """
 
-    def __init__(self, recorder: Recorder, arguments: dict[Node, int], numbers: dict[Node, int], skeleton: Any, results: list[Any]):
+    def __init__(self, recorder: Recorder, numbers: dict[Node, int], skeleton: Any, results: list[Any]):
         self.skeleton = skeleton
         self.constants = [None if isinstance(x, Node) else x for x in results]
         outputs = [x if isinstance(x, Node) else None for x in results]
@@ -62,14 +64,24 @@ class Entry:
         kept = [(t, bare(g._node)) for t, g in recorder.graded if g is not None and g is not USED]
         self.kept = [t for t, _ in kept]
         self.dropped = [(t, g) for t, g in recorder.graded if g is None or g is USED]
-        self.output_nodes = list(dict.fromkeys(n for n in (*outputs, *(n for _, n in kept)) if n is not None))
+        rewritten = [(position, bare(t._node)) for position, t, node, _ in recorder.stand_ins if t._node is not node]
+        regraded = [(position, t._grad) for position, t, _, grad in recorder.stand_ins if t._grad is not grad]
+        regraded_nodes = {position: bare(g._node) for position, g in regraded if g is not None and g is not USED}
+        wanted = (*outputs, *(n for _, n in kept), *(n for _, n in rewritten), *regraded_nodes.values())
+        self.output_nodes = list(dict.fromkeys(n for n in wanted if n is not None))
+        self._rewritten = [(position, self.output_nodes.index(n)) for position, n in rewritten]
+        self._regraded = [(position, g, self.output_nodes.index(regraded_nodes[position]) if position in regraded_nodes else -1)
+                          for position, g in regraded]
+        self._changed = dict.fromkeys([position for position, _ in rewritten] + [position for position, _ in regraded])
+        touched = (*(t for t, _ in recorder.written), *(t for t, _ in recorder.graded))
+        self._touched = {id(t): t for t in touched}
         linear = Linear(self.output_nodes, assigns, set(), traced=True)
         self.key = linear.key
         self.lines = [recorder.lines.get(n, "") for n in linear.order]
         self.guards = recorder.guards
         self.positions = [-1 if n is None else self.output_nodes.index(n) for n in outputs]
         self.grad_positions = [self.output_nodes.index(n) for _, n in kept]
-        self._place_inputs(linear.leaves, arguments, recorder, {leaf for leaf, _ in assigns})
+        self._place_inputs(linear.leaves, recorder, {leaf for leaf, _ in assigns})
         self.sources = list(dict.fromkeys(recorder.sources[n][0] for n in linear.scalars if n not in numbers))
         self.scalars = [(numbers[n], "") if n in numbers else (self.sources.index(recorder.sources[n][0]), recorder.sources[n][1])
                         for n in linear.scalars]
@@ -79,18 +91,22 @@ class Entry:
         self.changes = changes.count
         self.runs = 0
 
-    def _place_inputs(self, leaves: Sequence[Node], arguments: dict[Node, int], recorder: Recorder, assigned: set[Node]) -> None:
+    def _place_inputs(self, leaves: Sequence[Node], recorder: Recorder, assigned: set[Node]) -> None:
         """Say for each leaf of the graph where its bytes come from."""
         self._addresses = [0] * len(leaves)
         self._arguments: list[tuple[int, int]] = []  # (place, position among the arguments)
         self._gradients: list[tuple[int, Tensor]] = []
+        self._argument_gradients: list[tuple[int, int]] = []  # (place, position among the arguments)
         self._states: list[State] = []
         self._held: list[Tensor] = []  # tensors of data made in the trace, kept alive
         self.identity: list[Any] = []
         for place, n in enumerate(leaves):
-            if n in arguments:
-                self._arguments.append((place, arguments[n]))
-                self.identity.append(arguments[n])
+            if n in recorder.arguments:
+                self._arguments.append((place, recorder.arguments[n]))
+                self.identity.append(recorder.arguments[n])
+            elif n in recorder.argument_grads:
+                self._argument_gradients.append((place, recorder.argument_grads[n]))
+                self.identity.append((_GRADIENT, recorder.argument_grads[n]))
             elif n in recorder.grad_of:
                 self._gradients.append((place, recorder.grad_of[n]))
                 self.identity.append((_GRADIENT, id(recorder.grad_of[n])))
@@ -104,6 +120,17 @@ class Entry:
                 self.identity.append((_CONSTANT, data.numpy().tobytes()))
         self._overwritten = [s for s in self._states if s.assigned]
 
+    def check_arguments(self, flat: Sequence[Any]) -> None:
+        """Raise TraceError where one tensor comes in twice and is changed: each would be changed as if it were alone."""
+        touched = self._touched
+        for x in flat:
+            if id(x) in touched or (isinstance(x, Tensor) and type(x) is not Tensor and id(x.place()[0]) in touched):
+                raise TraceError("compile: a tensor is given as an argument, and the function, which also uses it from outside, changes "
+                                 "it or its gradient; pass it, or let the function capture it, but not both")
+        for position in self._changed:
+            if sum(x is flat[position] for x in flat) > 1:
+                raise TraceError(f"compile: argument {position} is given twice, and the function changes it or its gradient")
+
     def run(self, flat: Sequence[Any]) -> Any:
         """Bind, run, and put the results where they belong."""
         addresses = self._addresses
@@ -116,6 +143,8 @@ class Entry:
             addresses[place] = _memory(flat[position]).address
         for place, t in self._gradients:
             addresses[place] = _memory(t._grad).address
+        for place, position in self._argument_gradients:
+            addresses[place] = _memory(flat[position]._grad).address
         given = [source() for source in self.sources]
         scalars = [given[i][name] if name else flat[i] for i, name in self.scalars]
         regions = self.program.run(addresses, scalars)
@@ -127,7 +156,12 @@ class Entry:
             generator.ticket += count
         for action in self.effects:
             action()
-        return self._delivered([from_region(n, r) for n, r in zip(self.output_nodes, regions)])
+        values = [from_region(n, r) for n, r in zip(self.output_nodes, regions)]
+        for position, i in self._rewritten:
+            overwrite([(flat[position], values[i])])
+        for position, grad, i in self._regraded:
+            flat[position]._grad = grad if i < 0 else values[i]
+        return self._delivered(values)
 
     def _delivered(self, values: list[Tensor]) -> Any:
         """Gradients to their owners, results in the structure the function gave them."""
@@ -195,9 +229,10 @@ def _memory(x: Any) -> Region:
 def flatten_tree(tree: Any, leaves: list[Any]) -> Any:
     """A hashable skeleton of nested tuples, lists and dicts; their contents go to `leaves` in order."""
     if isinstance(tree, (tuple, list)):
-        return (type(tree).__name__, *(flatten_tree(x, leaves) for x in tree))
+        kind = type(tree) if hasattr(tree, "_fields") else tuple if isinstance(tree, tuple) else list
+        return (kind, *(flatten_tree(x, leaves) for x in tree))
     if isinstance(tree, dict):
-        return ("dict", tuple(tree), *(flatten_tree(x, leaves) for x in tree.values()))
+        return (dict, tuple(tree), *(flatten_tree(x, leaves) for x in tree.values()))
     leaves.append(tree)
     return None
 
@@ -206,7 +241,8 @@ def build_tree(skeleton: Any, leaves: Iterator[Any]) -> Any:
     """The inverse of flatten_tree."""
     if skeleton is None:
         return next(leaves)
-    if skeleton[0] == "dict":
+    kind = skeleton[0]
+    if kind is dict:
         return {k: build_tree(s, leaves) for k, s in zip(skeleton[1], skeleton[2:])}
     items = [build_tree(s, leaves) for s in skeleton[1:]]
-    return tuple(items) if skeleton[0] == "tuple" else items
+    return kind(*items) if hasattr(kind, "_fields") else kind(items)

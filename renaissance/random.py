@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from renaissance import engine
-from renaissance.errors import ArgumentError
+from renaissance.errors import ArgumentError, TraceError
 from renaissance.ir import dtype as dt
 from renaissance.ir import shape as sh
 from renaissance.ir.node import Node
@@ -14,7 +14,7 @@ from renaissance.ops.elementwise import add, astype, lit, multiply
 from renaissance.ops.random import bernoulli as bernoulli_bits
 from renaissance.ops.random import random_bits, unit_normal, unit_uniform
 from renaissance.ops.value import Value
-from renaissance.tensor import Tensor, tracing
+from renaissance.tensor import Tensor, tracing, user_line
 
 _MASK = 2**64 - 1
 
@@ -35,6 +35,9 @@ class Generator:
         """Start again from a seed."""
         if not isinstance(seed, int) or isinstance(seed, bool):
             raise ArgumentError(f"seed must be an int, got {seed!r}")
+        if tracing.recorder is not None:
+            raise TraceError(f"a generator is seeded inside a compiled function at {user_line()}: that would happen once, while "
+                             "the function is traced, and not in each call; seed it outside")
         self.seed = seed & _MASK
         self.ticket = 0
 

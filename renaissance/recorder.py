@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
+from typing import Any
 
 from renaissance.engine import PLACEHOLDER
+from renaissance.errors import GradientError, TraceError
 from renaissance.ir import dtype as dt
 from renaissance.ir.dtype import DType
 from renaissance.ir.node import Node, Shape, unique
@@ -27,6 +29,15 @@ class TracedNumber(Tensor):
     __slots__ = ()
     weak = True
 
+    def __repr__(self) -> str:
+        return f"a {'float' if self.dtype.is_float else 'varying int'} given to a compiled function"
+
+    def _refuse(self, *_: Any) -> Any:
+        raise TraceError(f"{self!r} is used as a Python number at {user_line()}: it is an input of the plan and has no value "
+                         "while it is traced; compute with it as with a tensor, or make a compiled function for each of its values")
+
+    item = __bool__ = __int__ = __float__ = __index__ = _refuse  # type: ignore[assignment]
+
 
 class Recorder:
     """What happens while a function is traced: which outside tensors are read and rebound, which scalars vary from run to run."""
@@ -43,11 +54,43 @@ class Recorder:
         self.draws: dict[int, tuple[Generator, int]] = {}
         self.effects: list[Callable[[], None]] = []
         self.lines: dict[Node, str] = {}
+        self.arguments: dict[Node, int] = {}  # what stands for the tensor at a position of the arguments
+        self.argument_grads: dict[Node, int] = {}  # what stands for the gradient such a tensor has on entry
+        self.stand_ins: list[tuple[int, Tensor, Node, Tensor | None]] = []  # position, stand-in, its node and gradient on entry
+        self.borders: set[Node] = set()  # variables behind which, outside, lies more of the graph
 
     # ---- called by Tensor, Generator, optimizers ---------------------------------------------------------------------
 
     def born(self, t: Tensor) -> None:
         self.inner[id(t)] = t
+
+    def argument(self, position: int, x: Tensor) -> Tensor:
+        """What the function sees in place of the tensor at a position of its arguments."""
+        n = placeholder(x.shape, x.dtype)
+        self.arguments[n] = position
+        t = Tensor(n)
+        if x.requires_grad:
+            t._node = self._marked(t, n, x)
+            t._grad = x._grad
+            if grad_state(x) == "kept":
+                g = placeholder(x.shape, x.dtype)
+                self.argument_grads[g] = position
+                t._grad = Tensor(g)
+        self.stand_ins.append((position, t, t._node, t._grad))
+        return t
+
+    def _marked(self, owner: Tensor, n: Node, outside: Tensor) -> Node:
+        """A placeholder as a variable; a border if what it stands for was computed from other variables."""
+        marked = mark(owner, n)
+        if not outside.is_leaf:
+            self.borders.add(marked)
+        return marked
+
+    def check_border(self, n: Node) -> None:
+        """Raise GradientError if a gradient that reaches this variable would have to go on outside the trace."""
+        if n in self.borders:
+            raise GradientError(f"backward() inside a compiled function at {user_line()} reaches a tensor that was computed outside "
+                                "of it from what asks for a gradient: compute it inside, or detach() it")
 
     def read(self, t: Tensor) -> Node:
         """The node of a tensor as the trace sees it."""
@@ -58,7 +101,7 @@ class Recorder:
         if known is None:
             n = placeholder(t._node.shape, t._node.dtype)
             self.input_of[n] = t
-            seen = mark(t, n) if t._node.needs_grad else n
+            seen = self._marked(t, n, t) if t._node.needs_grad else n
             known = self.inputs[key] = (t, seen)
         return known[1]
 

@@ -205,6 +205,11 @@ class Tensor(Value):
     def requires_grad(self) -> bool:
         return self._node.needs_grad
 
+    @property
+    def is_leaf(self) -> bool:
+        """Whether gradients do not go on from here to what the tensor was computed from."""
+        return self._node.op is VARIABLE or not self._node.needs_grad
+
     def requires_grad_(self, wanted: bool = True) -> Tensor:
         """Ask for gradients of this tensor, or stop asking.
 
@@ -248,7 +253,7 @@ class Tensor(Value):
         """
         if not self.node.needs_grad:
             raise GradientError("backward: nothing this tensor depends on asks for a gradient (requires_grad), or its history was "
-                                "used up by an optimizer step")
+                                "used up by an optimizer step; results of compiled functions have none: compile the whole step")
         if gradient is None:
             if self.size != 1:
                 raise ShapeError(f"backward: gradient must be given for a tensor of shape {self.shape}; only one element has a default")
@@ -263,6 +268,8 @@ class Tensor(Value):
             handle = ref() if ref else None
             if g is None or handle is None:
                 continue
+            if tracing.recorder is not None:
+                tracing.recorder.check_border(n)
             before = handle._grad if tracing.recorder is None else tracing.recorder.entry_grad(handle)
             if before is USED:  # what it would be added to is gone: reading it stays an error until zero_grad()
                 continue

@@ -16,16 +16,22 @@ from renaissance.entry import Entry, bare, build_tree, flatten_tree
 from renaissance.errors import TraceError
 from renaissance.ir import dtype as dt
 from renaissance.ir.node import Node, unique
-from renaissance.ops.value import SCALAR, Value
-from renaissance.recorder import Recorder, TracedNumber, grad_state, placeholder
-from renaissance.tensor import Tensor, as_tensor, mark, tracing
+from renaissance.ops.contraction import contraction_dtype
+from renaissance.ops.value import SCALAR, Value, grad_enabled
+from renaissance.recorder import Recorder, TracedNumber, grad_state
+from renaissance.tensor import Tensor, as_tensor, tracing
+
+
+def _context() -> tuple[Any, ...]:
+    """What around a call changes what the function does: executor, precision, whether gradients are kept."""
+    return (engine.executor_name(), contraction_dtype(dt.float32), grad_enabled())
 
 
 def _describe(x: Any) -> Any:
-    """How an argument enters the signature: a tensor by shape and dtype, a float by being one, anything else by value."""
+    """How an argument enters the signature: a tensor by shape, dtype, gradient; a float by being one; anything else by value."""
     if isinstance(x, Tensor):
         n = x._node if type(x) is Tensor else x
-        return (n.shape, n.dtype, x.requires_grad)
+        return (n.shape, n.dtype, (grad_state(x), x.is_leaf) if x.requires_grad else None)
     if type(x) is float:
         return float
     try:
@@ -56,6 +62,7 @@ class CompiledFunction:
         with engine.lock:
             entry = None if kwargs else self._same_as_last(args)
             if entry is not None:
+                entry.check_arguments(args)
                 return entry.run(args)
             flat: list[Any] = []
             skeleton = flatten_tree((args, kwargs) if kwargs else (args,), flat)
@@ -64,24 +71,25 @@ class CompiledFunction:
                     flat[i] = as_tensor(x)
             signature = self._signature(skeleton, flat)
             entry = self._ready(signature, skeleton, flat)
-            plain = not kwargs and len(flat) == len(args) and all(type(x) is Tensor for x in args)
-            self._last = (engine.executor_name(), [(x.shape, x.dtype, x.requires_grad) for x in args], entry) if plain else None
+            entry.check_arguments(flat)
+            plain = not kwargs and len(flat) == len(args) and all(type(x) is Tensor and not x.requires_grad for x in args)
+            self._last = (_context(), [(x.shape, x.dtype) for x in args], entry) if plain else None
             return entry.run(flat)
 
     def _same_as_last(self, args: tuple[Any, ...]) -> Entry | None:
         """The entry of the last call, if these arguments are tensors just like its ones and nothing changed since."""
         if self._last is None:
             return None
-        executor, described, entry = self._last
+        context, described, entry = self._last
         if entry.changes != changes.count or entry.runs < 2 or entry.guards or len(args) != len(described):
             return None
-        for x, (shape, dtype, requires_grad) in zip(args, described):
+        for x, (shape, dtype) in zip(args, described):
             if type(x) is not Tensor:
                 return None
             n = x._node
-            if n.shape != shape or n.dtype is not dtype or n.needs_grad is not requires_grad:
+            if n.shape != shape or n.dtype is not dtype or n.needs_grad:
                 return None
-        return entry if executor == engine.executor_name() else None
+        return entry if context == _context() else None
 
     def plan(self, *args: Any, **kwargs: Any) -> Any:
         """The Plan for these arguments, without running it."""
@@ -95,12 +103,12 @@ class CompiledFunction:
         described = tuple([_describe(x) for x in flat])
         ints = tuple([x if type(x) is int else None for x in flat])
         if not any(x is not None for x in ints):
-            return (skeleton, described, engine.executor_name())
+            return (skeleton, described, _context())
         loose = (skeleton, tuple([int if type(x) is int else d for x, d in zip(flat, described)]))
         first = self._first_ints.setdefault(loose, ints)
         varying = self._varying.setdefault(loose, set())
         varying.update(i for i, (a, b) in enumerate(zip(first, ints)) if a != b)
-        return (skeleton, tuple([int if i in varying else d for i, d in enumerate(described)]), engine.executor_name())
+        return (skeleton, tuple([int if i in varying else d for i, d in enumerate(described)]), _context())
 
     def _ready(self, signature: Any, skeleton: Any, flat: list[Any]) -> Entry:
         """The entry for a call, traced anew where something changed since, and traced twice to see that it is stable."""
@@ -131,23 +139,20 @@ class CompiledFunction:
     def _trace(self, signature: Any, skeleton: Any, flat: list[Any]) -> Entry:
         recorder = Recorder()
         described = signature[1]
-        arguments: dict[Node, int] = {}
         numbers: dict[Node, int] = {}
         with recorder.recording():
-            inner = [self._stand_in(recorder, i, x, d, arguments, numbers) for i, (x, d) in enumerate(zip(flat, described))]
-            args, kwargs = build_tree(("tuple", *skeleton[1:], *(() if len(skeleton) == 3 else (("dict", ()),))), iter(inner))
+            inner = [self._stand_in(recorder, i, x, d, numbers) for i, (x, d) in enumerate(zip(flat, described))]
+            args, kwargs = build_tree((tuple, *skeleton[1:], *(() if len(skeleton) == 3 else ((dict, ()),))), iter(inner))
             leaves: list[Any] = []
             returned = flatten_tree(self._function(*args, **kwargs), leaves)
             results = [bare(x.node) if isinstance(x, Value) else x for x in leaves]
-        return Entry(recorder, arguments, numbers, returned, results)
+        return Entry(recorder, numbers, returned, results)
 
     @staticmethod
-    def _stand_in(recorder: Recorder, i: int, x: Any, described: Any, arguments: dict[Node, int], numbers: dict[Node, int]) -> Any:
+    def _stand_in(recorder: Recorder, i: int, x: Any, described: Any, numbers: dict[Node, int]) -> Any:
         """What the function sees in place of argument x."""
         if isinstance(x, Tensor):
-            n = placeholder(x.shape, x.dtype)
-            arguments[n] = i
-            return Tensor(mark(x, n) if x.requires_grad else n)
+            return recorder.argument(i, x)
         if described is float or described is int:
             n = unique(SCALAR, (), dt.float64 if described is float else dt.int64)
             n.data = PLACEHOLDER

@@ -100,6 +100,11 @@ def observe(hook: Callable[[Node], None] | None) -> None:
     _observer.hook = hook
 
 
+def grad_enabled() -> bool:
+    """Whether results carry gradients: not inside no_grad()."""
+    return _grad_mode.enabled
+
+
 @contextmanager
 def no_grad() -> Iterator[None]:
     """Inside, results carry no gradient: operations see their inputs through stop_gradient.
