@@ -25,7 +25,7 @@ from renaissance.tensor import (
     sweep,
 )
 
-# Where an input of the plan comes from, if it is no argument: the gradient of an outside tensor, or a tensor of data made in the trace.
+# Where an input of the plan comes from, if it is no argument: the gradient of an outside tensor, or data made in the trace.
 _GRADIENT, _CONSTANT = "gradient", "constant"
 
 
@@ -125,8 +125,8 @@ class Entry:
         touched = self._touched
         for x in flat:
             if id(x) in touched or (isinstance(x, Tensor) and type(x) is not Tensor and id(x.place()[0]) in touched):
-                raise TraceError("compile: a tensor is given as an argument, and the function, which also uses it from outside, changes "
-                                 "it or its gradient; pass it, or let the function capture it, but not both")
+                raise TraceError("compile: a tensor is given as an argument, and the function, which also uses it from outside, "
+                                 "changes it or its gradient; pass it, or let the function capture it, but not both")
         for position in self._changed:
             if sum(x is flat[position] for x in flat) > 1:
                 raise TraceError(f"compile: argument {position} is given twice, and the function changes it or its gradient")
@@ -151,7 +151,7 @@ class Entry:
         self.runs += 1
         for state in self._overwritten:
             if _references(state) > _ALONE:  # somebody still holds the old version: it must not pass for the new one
-                state.node = renew(state.tensor, state.node)
+                state.node = renew(state.tensor, state.tensor._node)
         for generator, count in self.draws:
             generator.ticket += count
         for action in self.effects:
@@ -204,7 +204,7 @@ def _calibrated() -> int:
 
     holder: Any = Holder()
     holder._node = object()
-    state = State(0, holder, True)
+    state: Any = State(0, holder, True)
     state.node = holder._node
     return _references(state)
 

@@ -34,7 +34,7 @@ class TracedNumber(Tensor):
 
     def _refuse(self, *_: Any) -> Any:
         raise TraceError(f"{self!r} is used as a Python number at {user_line()}: it is an input of the plan and has no value "
-                         "while it is traced; compute with it as with a tensor, or make a compiled function for each of its values")
+                         "while it is traced; compute with it as with a tensor, or make a compiled function for each value")
 
     item = __bool__ = __int__ = __float__ = __index__ = _refuse  # type: ignore[assignment]
 
@@ -89,7 +89,7 @@ class Recorder:
     def check_border(self, n: Node) -> None:
         """Raise GradientError if a gradient that reaches this variable would have to go on outside the trace."""
         if n in self.borders:
-            raise GradientError(f"backward() inside a compiled function at {user_line()} reaches a tensor that was computed outside "
+            raise GradientError(f"backward() inside a compiled function at {user_line()} reaches a tensor computed outside "
                                 "of it from what asks for a gradient: compute it inside, or detach() it")
 
     def read(self, t: Tensor) -> Node:

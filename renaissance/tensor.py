@@ -232,8 +232,8 @@ class Tensor(Value):
     def grad(self) -> Tensor | None:
         grad = self._grad if tracing.recorder is None else tracing.recorder.entry_grad(self)
         if grad is USED:
-            raise GradientError("this gradient was used by optimizer.step() and not kept: call zero_grad() before the next backward(); "
-                                "to read it after step(), make the optimizer with keep_grads=True")
+            raise GradientError("this gradient was used by optimizer.step() and not kept: call zero_grad() before the next "
+                                "backward(); to read it after step(), make the optimizer with keep_grads=True")
         return grad
 
     @grad.setter
@@ -252,11 +252,12 @@ class Tensor(Value):
         source    PyTorch, backward
         """
         if not self.node.needs_grad:
-            raise GradientError("backward: nothing this tensor depends on asks for a gradient (requires_grad), or its history was "
-                                "used up by an optimizer step; results of compiled functions have none: compile the whole step")
+            raise GradientError("backward: nothing this tensor depends on asks for a gradient (requires_grad), or an optimizer step "
+                                "used up its history")
         if gradient is None:
             if self.size != 1:
-                raise ShapeError(f"backward: gradient must be given for a tensor of shape {self.shape}; only one element has a default")
+                raise ShapeError(f"backward: gradient must be given for a tensor of shape {self.shape}; it may be left out for "
+                                 "one element")
             gradient = lit(1, self)
         else:
             gradient = as_tensor(gradient)
@@ -520,7 +521,7 @@ def _wholes(pairs: Sequence[tuple[Tensor | Part, Tensor]]) -> list[tuple[Tensor,
 
 
 def renew(t: Tensor, old: Node) -> Node:
-    """After the bytes of leaf `old` were overwritten: the tensor is a new leaf on them, which is returned; the old one is stale."""
+    """After the bytes of leaf `old` were overwritten: the tensor is a new leaf on them, which is returned; the old is stale."""
     made = engine.leaf(old, old.data)
     stand_on(t, made)
     old.data = STALE
@@ -584,7 +585,8 @@ def tensor(data: Any, dtype: Any = None, *, requires_grad: bool = False) -> Tens
         array = np.asarray(data)
     except ValueError as e:
         raise ShapeError(f"tensor: the lists are ragged: {e}") from None
-    wanted = dt.dtype(dtype) if dtype is not None else dt.float32 if python and array.dtype == np.float64 else dt.dtype(array.dtype)
+    own = dt.float32 if python and array.dtype == np.float64 else array.dtype
+    wanted = dt.dtype(own if dtype is None else dtype)
     made = from_storage(_filled(array.shape, wanted, array), array.shape, wanted)
     return made.requires_grad_() if requires_grad else made
 

@@ -37,8 +37,8 @@ def _describe(x: Any) -> Any:
     try:
         hash(x)
     except TypeError:
-        raise TraceError(f"compile: an argument of type {type(x).__name__} cannot be part of a signature; pass tensors, numbers, strings, "
-                         "or tuples, lists and dicts of them") from None
+        raise TraceError(f"compile: an argument of type {type(x).__name__} cannot be part of a signature; pass tensors, numbers, "
+                         "strings, or tuples, lists and dicts of them") from None
     return (type(x), x)
 
 
@@ -133,7 +133,8 @@ class CompiledFunction:
         rows, others = first.key[0], second.key[0]
         at = next((i for i, (a, b) in enumerate(itertools.zip_longest(rows, others)) if a != b), None)
         line = "" if at is None else next((f" at {where}" for where in (*second.lines[at:], *first.lines[at:]) if where), "")
-        raise TraceError(f"compiled function {self._function.__name__} does something else on its second call{line}: a Python value that it captures "
+        raise TraceError(f"compiled function {self._function.__name__} does something else on its second call{line}: "
+                         "a Python value that it captures "
                          "changed between the calls; pass it as an argument, or make it a tensor and update that in place")
 
     def _trace(self, signature: Any, skeleton: Any, flat: list[Any]) -> Entry:
@@ -165,7 +166,7 @@ def compile(function: Callable[..., Any]) -> CompiledFunction:
     """Run a function of tensors as one compiled plan: forward, backward and update fused, in one memory arena.
 
     The function is traced once for each signature (shapes and dtypes of tensors, values of other arguments) on tensors without
-    values. Tensors from outside that it reads or overwrites (parameters, optimizer state, running statistics) are state of the plan.
+    values. Tensors from outside that it reads or overwrites (parameters, optimizer state) are state of the plan.
     Python floats, and ints that vary, are inputs of the plan. Results are bit-equal to the uncompiled function's.
 
     function  takes and returns tensors, numbers, strings, and tuples, lists and dicts of them
