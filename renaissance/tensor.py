@@ -252,8 +252,8 @@ class Tensor(Value):
         source    PyTorch, backward
         """
         if not self.node.needs_grad:
-            raise GradientError("backward: nothing this tensor depends on asks for a gradient (requires_grad), or an optimizer step "
-                                "used up its history")
+            raise GradientError("backward: nothing this tensor depends on asks for a gradient (requires_grad), or an optimizer "
+                                "step used up its history; results of compiled functions have none: compile the whole step")
         if gradient is None:
             if self.size != 1:
                 raise ShapeError(f"backward: gradient must be given for a tensor of shape {self.shape}; it may be left out for "
