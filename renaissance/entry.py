@@ -151,7 +151,8 @@ class Entry:
         self.runs += 1
         for state in self._overwritten:
             if _references(state) > _ALONE:  # somebody still holds the old version: it must not pass for the new one
-                state.node = renew(state.tensor, state.tensor._node)
+                assert state.node is not None  # and no mark of a variable, as the tensor's own node may be
+                state.node = renew(state.tensor, state.node)
         for generator, count in self.draws:
             generator.ticket += count
         for action in self.effects:
