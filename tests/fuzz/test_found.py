@@ -48,6 +48,6 @@ def test_a_composition_that_holds_a_node_computed_before():
 
 def test_a_constant_that_was_read_before():
     for _ in range(2):
-        rn.zeros((0, 3)).sum(0).realize()
+        rn.zeros((0, 3)).sum().realize()
         np.testing.assert_array_equal(F.softplus(rn.zeros(3)).numpy(), np.full(3, np.log(2), np.float32))
-        np.testing.assert_array_equal(rn.zeros((0, 3)).sum(0).numpy(), 0)
+        assert rn.zeros((0, 3)).sum().item() == 0
