@@ -9,6 +9,7 @@ from renaissance.debug import debug_nans as debug_nans
 from renaissance.engine import executor as executor
 from renaissance.ir.dtype import DType as DType
 from renaissance.ir.dtype import bfloat16 as bfloat16
+from renaissance.ir.dtype import bool_ as bool_
 from renaissance.ir.dtype import float16 as float16
 from renaissance.ir.dtype import float32 as float32
 from renaissance.ir.dtype import float64 as float64
@@ -20,7 +21,11 @@ from renaissance.ir.dtype import uint8 as uint8
 from renaissance.ir.dtype import uint16 as uint16
 from renaissance.ir.dtype import uint32 as uint32
 from renaissance.ir.dtype import uint64 as uint64
+from renaissance.ops.compose import logsumexp as logsumexp
+from renaissance.ops.compose import sigmoid as sigmoid
+from renaissance.ops.compose import softmax as softmax
 from renaissance.ops.contraction import matmul as matmul
+from renaissance.ops.elementwise import absolute as abs
 from renaissance.ops.elementwise import add as add
 from renaissance.ops.elementwise import astype as astype
 from renaissance.ops.elementwise import atan as atan
@@ -56,6 +61,7 @@ from renaissance.ops.elementwise import negative as negative
 from renaissance.ops.elementwise import not_equal as not_equal
 from renaissance.ops.elementwise import power as power
 from renaissance.ops.elementwise import remainder as remainder
+from renaissance.ops.elementwise import round_ as round
 from renaissance.ops.elementwise import sign as sign
 from renaissance.ops.elementwise import sin as sin
 from renaissance.ops.elementwise import sqrt as sqrt
@@ -63,9 +69,6 @@ from renaissance.ops.elementwise import subtract as subtract
 from renaissance.ops.elementwise import tanh as tanh
 from renaissance.ops.elementwise import trunc as trunc
 from renaissance.ops.elementwise import where as where
-from renaissance.ops.compose import logsumexp as logsumexp
-from renaissance.ops.compose import sigmoid as sigmoid
-from renaissance.ops.compose import softmax as softmax
 from renaissance.ops.index import one_hot as one_hot
 from renaissance.ops.index import scatter_rows as scatter_rows
 from renaissance.ops.index import take as take
@@ -116,8 +119,5 @@ from renaissance.train import Task as Task
 from renaissance.transforms import grad as grad
 from renaissance.transforms import value_and_grad as value_and_grad
 from renaissance.transforms import vjp as vjp
-from renaissance.ir.dtype import bool_ as bool_
-from renaissance.ops.elementwise import absolute as abs
-from renaissance.ops.elementwise import round_ as round
 
 __version__ = "0.1.0"

@@ -102,11 +102,11 @@ class Program:
             scalars = [scalars[i] for i in self._scalars]
         regions = [Region(Storage(size)) for size in self.output_sizes]
         executable = self.executable
-        runs = executable.runs
+        runs = executable.runs.value
         try:
             executable.run(inputs, [r.address for r in regions], scalars)
         finally:
-            if settle is not None and executable.runs != runs:
+            if settle is not None and executable.runs.value != runs:
                 settle(regions)
         return regions
 

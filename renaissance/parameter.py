@@ -90,6 +90,10 @@ class Parameter(Tensor):
     def requires_grad(self) -> bool:
         return self._trainable
 
+    @property
+    def is_leaf(self) -> bool:
+        return True
+
     def requires_grad_(self, wanted: bool = True) -> Parameter:
         """Train this parameter, or freeze it.
 

@@ -39,7 +39,8 @@ class Generator:
         if not isinstance(seed, int) or isinstance(seed, bool):
             raise ArgumentError(f"seed must be an int, got {seed!r}")
         if tracing.recorder is not None and not tracing.recorder.made_inside(self):
-            raise TraceError(f"a generator is seeded inside a compiled function at {user_line()}: it would happen once, while tracing; "
+            raise TraceError(f"a generator is seeded inside a compiled function at {user_line()}: that would happen once, while "
+                             "the function is traced, and not in each call; "
                              "seed it outside, or make the generator inside")
         self.seed = seed & _MASK
         self.ticket = 0
@@ -72,7 +73,8 @@ def seed(n: int) -> None:
     default.reset(n)
 
 
-def uniform(low: float = 0.0, high: float = 1.0, shape: int | Sequence[int] = (), *, generator: Generator | None = None) -> Tensor:
+def uniform(low: float = 0.0, high: float = 1.0, shape: int | Sequence[int] = (), *,
+            generator: Generator | None = None) -> Tensor:
     """Numbers equally likely anywhere between two bounds.
 
     y = low + (high - low) u,  u in [0, 1) with 24 bits

@@ -16,7 +16,8 @@ from renaissance.tree import map_tree
 
 def _marked(x: Any, argument: str) -> Tensor:
     if not isinstance(x, Tensor) or not x.dtype.is_float:
-        raise GradientError(f"{argument} must be a float tensor, got {x.dtype.name if isinstance(x, Value) else type(x).__name__}")
+        kind = x.dtype.name if isinstance(x, Value) else type(x).__name__
+        raise GradientError(f"{argument} must be a float tensor, got {kind}")
     return Tensor(variable(x.node))
 
 
@@ -57,7 +58,8 @@ def value_and_grad(function: Callable[..., Any], argnums: int | tuple[int, ...] 
         result = _called(function, given, kwargs)
         out, aux = result if has_aux else (result, None)
         if not isinstance(out, Tensor) or out.size != 1:
-            raise ShapeError(f"value_and_grad: the function must return one number, got {getattr(out, 'shape', type(out).__name__)}")
+            kind = getattr(out, "shape", type(out).__name__)
+            raise ShapeError(f"value_and_grad: the function must return one number, got {kind}")
         grads = _pulled(out, lit(1, out), variables)
         own = {v.node for v in variables}
         value = _outside(out, own)

@@ -18,6 +18,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the texts in tests/golden anew, not compare with them")
+    parser.addoption("--graphs", type=int, default=200, help="number of random programs in the long run of tests/fuzz")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Annotated, Any, cast
 import typer
 from llvmlite import binding as llvm
 
-from renaissance import __version__
+import renaissance
 from renaissance.cli.recipes import RECIPES, Options, recipe
 from renaissance.config import settings, usable_cpus
 from renaissance.engine import executor, host_target
@@ -82,8 +82,9 @@ def info() -> None:
     chosen, target = settings(), host_target()
     features = sorted(f[1:] for f in target.features.split(",") if f.startswith("+") and f[1:].startswith(_TOLD_FEATURES))
     kept = [path.stat().st_size for path in chosen.cache_dir.rglob("*") if path.is_file()] if chosen.cache_dir.is_dir() else []
+    llvm_version = ".".join(map(str, llvm.llvm_version_info))
     rows = {
-        "version": f"{__version__}, Python {platform.python_version()}, LLVM {'.'.join(map(str, llvm.llvm_version_info))}",
+        "version": f"{renaissance.__version__}, Python {platform.python_version()}, LLVM {llvm_version}",
         "CPU": f"{target.cpu}: {' '.join(features)}",
         "target": f"{target.isa}, {target.vector_bytes * 8}-bit vectors, {target.registers} registers",
         "fused multiply-add": "yes" if target.fma else "no: two roundings",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from renaissance.compile.constants import constant_bytes, filled
+from renaissance.compile.constants import filled
 from renaissance.compile.movement_rules import MOVEMENT_RULES
 from renaissance.compile.product_rules import PRODUCT_RULES
 from renaissance.compile.scalar_rules import SCALAR_RULES
@@ -26,7 +26,10 @@ def _mark(n: Node, users: Users) -> Node | None:
 
 def _empty(n: Node, users: Users) -> Node | None:
     """What has no elements needs nothing, not even those it would be computed from."""
-    return filled(bytes(n.dtype.size), n.dtype, n.shape) if 0 in n.shape and constant_bytes(n) is None else None
+    if 0 not in n.shape:
+        return None
+    constant = filled(bytes(n.dtype.size), n.dtype, n.shape)
+    return None if constant is n else constant
 
 
 _COMPUTED = (*OPS, "cast", "check", "reshape", "permute", "expand", "pad", "slice", "concat", "reduce_sum", "reduce_max",

@@ -74,7 +74,7 @@ class Nest:
     """Stages over an index space.
 
     layout 'row'     the last dimension is the row: reduce stages run along it with 64 interleaved accumulators (element i goes
-                     to accumulator i % 64, in order), folded by halves (j += j+32, then 16, 8, 4, 2, 1); point stages run once per
+                     to accumulator i % 64, in order), folded by halves (j += j+32, then 16 ... 1); point stages run once per
                      outer point; map stages run over the whole row. Reduced rows are at most 4096 long.
     layout 'column'  the last dimension is kept, the one before it is reduced: one chain per output in index order, starting
                      from the first element; at most 256 long. Stages: one reduce, then at most one point.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def axis_index(op: str, axis: int, rank: int, argument: str = "axis") -> int:
     return int(axis) % rank if rank else 0
 
 
-def sizes(op: str, shape: int | Sequence[int]) -> Shape:
+def sizes(op: str, shape: Any) -> Shape:
     """A shape given as an int or a sequence of ints; anything else, and negative sizes, raise ShapeError."""
     given = (shape,) if is_index(shape) else tuple(shape) if isinstance(shape, (tuple, list)) else None
     if given is None or not all(is_index(n) and n >= 0 for n in given):
@@ -50,7 +50,7 @@ def sizes(op: str, shape: int | Sequence[int]) -> Shape:
     return tuple(int(n) for n in given)
 
 
-def axes_indices(op: str, axis: int | Sequence[int] | None, rank: int, argument: str = "axis") -> tuple[int, ...]:
+def axes_indices(op: str, axis: Any, rank: int, argument: str = "axis") -> tuple[int, ...]:
     """Sorted axes counted from the front; None means all; repeats raise ArgumentError."""
     if axis is None:
         return tuple(range(rank))

@@ -237,7 +237,7 @@ def mish(x: Any) -> Any:
 
 
 def _stretch(x: Any, reduced: Any, axis: int) -> Any:
-    return broadcast_to(reshape(reduced, (*x.shape[:axis], 1, *x.shape[axis + 1:])), x.shape)
+    return broadcast_to(reshape(reduced, tuple(1 if a == axis else n for a, n in enumerate(x.shape))), x.shape)
 
 
 def _wide(op: str, x: Any) -> Any:

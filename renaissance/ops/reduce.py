@@ -160,16 +160,21 @@ def _reduce_empty(op: Op, x: Any, axes: tuple[int, ...]) -> Any:
     shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)
     if op in (MAX, MIN) and sh.size(shape):
         raise ArgumentError(f"{op.name[7:]}: axes {axes} of shape {x.shape} are empty: there is no largest or smallest element")
-    neutral = 0 if op is SUM else _neutral(op, x.dtype)
-    if sh.size(shape):
-        return broadcast_to(x.handle(const(neutral, x.dtype)), shape)
-    return reshape(x, shape)
+    if not sh.size(shape):
+        return reshape(x, shape)
+    neutral = broadcast_to(x.handle(const(0 if op is SUM else _neutral(op, x.dtype), x.dtype)), shape)
+    return with_gradient(neutral, (x,), _no_elements)
 
 
 def _axes(op: str, x: Any, axis: Any) -> tuple[int, ...]:
     """The axes to reduce, counted from the front."""
     need_tensor(op, x)
     return sh.axes_indices(op, axis, x.ndim)
+
+
+def _no_elements(ct: Any, out: Any, inputs: Any) -> tuple[Any, ...]:
+    """What has no elements has a gradient without elements."""
+    return (lit(0, inputs[0]),)
 
 
 def _finish(x: Any, reduced: Any, axes: tuple[int, ...], keepdims: bool) -> Any:

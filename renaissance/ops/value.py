@@ -111,6 +111,11 @@ def observing(hook: Callable[[Node], Any] | None) -> Iterator[None]:
         _observer.hook = before
 
 
+def grad_enabled() -> bool:
+    """Whether results carry gradients: not inside no_grad()."""
+    return _grad_mode.enabled
+
+
 @contextmanager
 def _grad_mode_set(enabled: bool) -> Iterator[None]:
     before, _grad_mode.enabled = _grad_mode.enabled, enabled
@@ -235,7 +240,8 @@ def number_dtype(value: Any, other: DType) -> DType:
     if isinstance(value, int):
         wanted = dt.int64 if other is dt.bool_ else other
         if wanted.is_integer and not wanted.least <= value <= wanted.largest:
-            raise DTypeError(f"{value} does not fit {wanted.name} ({wanted.least} to {wanted.largest}), the dtype of the tensor beside it; "
+            raise DTypeError(f"{value} does not fit {wanted.name} ({wanted.least} to {wanted.largest}), "
+                             "the dtype of the tensor beside it; "
                              "cast the tensor with astype first")
         return wanted
     if isinstance(value, float):

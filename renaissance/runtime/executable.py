@@ -47,7 +47,8 @@ class Executable:
     """A plan linked for a pool.
 
     predicted_s   seconds a run should take
-    runs          how many runs got to their end: it has gone up, and all state is written, even if an exception came on the way back
+    runs          a word that counts the runs which got to their end: it has gone up, and all state is written, even if an exception
+                  came on the way back
     """
 
     def __init__(self, plan: Plan, table: Table, values: Values, pool: Pool, *, predicted_s: float):
@@ -61,7 +62,7 @@ class Executable:
         self._scratch_bytes = table.scratch_bytes
         self._shared = pool.threads > 1 and any(chunks > 1 for _, _, chunks in table.rows)
         self._error = ctypes.c_int64(0)
-        self._runs = ctypes.c_int64(0)
+        self.runs = ctypes.c_int64(0)
         self._part_runs = ctypes.c_int64(0)  # of all segments but the last
         self._cancel = ctypes.c_int64(0)
         self._stamps = np.zeros(len(table.rows), np.int64)
@@ -77,10 +78,6 @@ class Executable:
         self._walk = walk()
         self._direct = len(self._segments) == 1 and not self._hosts and predicted_s <= PATIENT_S
         self._only_order = self._orders[0].ctypes.data if self._direct else 0
-
-    @property
-    def runs(self) -> int:
-        return self._runs.value
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int | None], scalars: Sequence[int | float] = ()) -> None:
         """Run once.
@@ -119,7 +116,7 @@ class Executable:
                 began = time.perf_counter_ns()
                 self._hosts[first](self._values.__getitem__)
                 self._stamps[first] = time.perf_counter_ns() - began
-                self._runs.value += last == self._row_count
+                self.runs.value += last == self._row_count
                 continue
             order[native.ORDER_STAMPS // 8] = 0 if collector is None else self._stamps.ctypes.data
             done, asked = self._walk_segment(order.ctypes.data)
@@ -128,7 +125,7 @@ class Executable:
                 raise interrupt
             if done != last:
                 self._raise_failed()
-        self._runs.value += not self._segments
+        self.runs.value += not self._segments
         if collector is not None:
             collector.add(self, self._stamps)
         if interrupt is not None:
@@ -155,7 +152,7 @@ class Executable:
             native.ORDER_COMMIT: self.commit, native.ORDER_ERROR: ctypes.addressof(self._error),
             native.ORDER_CANCEL: ctypes.addressof(self._cancel), native.ORDER_PATCHES: self._patches.ctypes.data,
             native.ORDER_PATCH_COUNT: len(self._patches), native.ORDER_VALUES: self._values.address,
-            native.ORDER_RUNS: ctypes.addressof(self._runs if last == self._row_count else self._part_runs),
+            native.ORDER_RUNS: ctypes.addressof(self.runs if last == self._row_count else self._part_runs),
         }
         for offset, value in fields.items():
             order[offset // 8] = value

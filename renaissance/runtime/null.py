@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ class NullExecutable:
 
     def __init__(self, plan: Plan, target: Target, threads: int):
         self.plan = plan
-        self.runs = 0
+        self.runs = ctypes.c_int64(0)
         self.report = report(plan, nominal(target, threads))
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int | None], scalars: Sequence[int | float] = ()) -> None:
@@ -93,7 +94,7 @@ class NullExecutable:
                 f"run: got {len(outputs)} outputs and {len(scalars)} scalars; "
                 f"the plan has {len(self.plan.outputs)} and {len(self.plan.scalars)}"
             )
-        self.runs += 1
+        self.runs.value += 1
 
 
 def link(plan: Plan, target: Target, threads: int) -> NullExecutable:

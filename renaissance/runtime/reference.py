@@ -49,7 +49,7 @@ class ReferenceExecutable:
     """A graph with the interface of a linked plan."""
 
     def __init__(self, graph: Graph):
-        self.runs = 0
+        self.runs = ctypes.c_int64(0)
         self._graph = graph
         self._nodes = graph.nodes()
 
@@ -65,4 +65,4 @@ class ReferenceExecutable:
         results = [values[value].copy() for _, value in graph.assigns]
         for (leaf, _), result in zip(graph.assigns, results):
             known[leaf][...] = result
-        self.runs += 1
+        self.runs.value += 1

@@ -183,6 +183,12 @@ class Tensor(Value):
     def requires_grad(self) -> bool:
         return self.node.needs_grad
 
+    @property
+    def is_leaf(self) -> bool:
+        """Whether gradients do not go on from here to what the tensor was computed from."""
+        n = self.node
+        return n.op is VARIABLE or not n.needs_grad
+
     def requires_grad_(self, wanted: bool = True) -> Tensor:
         """Ask for gradients of this tensor, or stop asking.
 

@@ -37,26 +37,38 @@ class State:
     """A tensor from outside that the plan reads, and perhaps overwrites.
 
     place      its number among the inputs
-    node       the leaf it stood for when its address was last looked up; None: it must be looked up each time
+    serial     of the leaf it stood for when its address was last looked up; -1: it must be looked up each time
     assigned   whether the plan overwrites its bytes
     """
 
-    __slots__ = ("place", "tensor", "node", "assigned")
+    __slots__ = ("place", "tensor", "serial", "assigned")
 
     def __init__(self, place: int, tensor: Tensor, assigned: bool):
         self.place, self.tensor, self.assigned = place, tensor, assigned
-        self.node: Node | None = None
+        self.serial = -1
 
 
-def _references(state: State) -> int:
-    """How often the leaf of a state is referred to, this function included."""
-    n = state.node
+def _references(t: Any) -> int:
+    """How often the node of a tensor is referred to, this function included."""
+    n = t._node
     return sys.getrefcount(n)
 
 
-def _is_seen(state: State) -> bool:
-    """Whether the bytes of a state may be seen by others: a tensor, a promise, a NumPy view."""
-    return _references(state) > _ALONE or state.node.data.storage.exported  # type: ignore[union-attr]
+def _calibrated() -> int:
+    """What `_references` gives for a node that only its tensor refers to."""
+
+    class Holder:
+        _node = object()
+
+    return _references(Holder)
+
+
+_ALONE = _calibrated()
+
+
+def _is_seen(t: Tensor) -> bool:
+    """Whether the bytes of a leaf may be seen by others than its tensor: another one, a promise, a NumPy view."""
+    return _references(t) > _ALONE or t._node.data.storage.exported
 
 
 @dataclass(frozen=True)
@@ -173,11 +185,14 @@ class Entry:
 
         What an entry changes must not be bound a second time, as an argument.
         """
-        if self._captured:
-            for i, x in enumerate(flat):
-                if (self._aliased.get(i) is not x) if i in self._aliased else (id(x) in self._captured):
-                    return False
-        return all(grad_state(self._real(slot, flat)) == state for slot, state in self.guards)
+        others = flat
+        if self._aliased:
+            if any(flat[i] is not x for i, x in self._aliased.items()):
+                return False
+            others = [x for i, x in enumerate(flat) if i not in self._aliased]
+        if self._captured and not self._captured.keys().isdisjoint(map(id, others)):
+            return False
+        return not self.guards or all([grad_state(self._real(slot, flat)) == state for slot, state in self.guards])
 
     # ---- running -----------------------------------------------------------------------------------------------------
 
@@ -186,7 +201,7 @@ class Entry:
         addresses = self._addresses
         read_elsewhere = bool(self._owned)
         for state in self._states:  # no name for the node here: it would count as a reference
-            if state.tensor._node is not state.node or (state.assigned and _is_seen(state)):
+            if state.tensor._node.serial != state.serial or (state.assigned and _is_seen(state.tensor)):
                 self._look_up(state)
                 read_elsewhere = read_elsewhere or state.assigned
         for place, position in self._owned:
@@ -233,9 +248,9 @@ class Entry:
         for action in self.effects:
             action()
         for state in self._overwritten:
-            if state.node is None or _references(state) > _ALONE:  # somebody still holds the old version: it must not pass for the new one
+            if state.serial < 0 or _references(state.tensor) > _ALONE:  # whoever holds the old version must not take the new one for it
                 renew(state.tensor, bare(state.tensor._node))
-                state.node = _cached(state.tensor)
+                state.serial = _serial(state.tensor)
         for _, position in self._owned:
             renew(self._flat[position], bare(self._flat[position]._node))
         for slot, grad in self._dropped:
@@ -263,7 +278,7 @@ class Entry:
         """Note where a state lies; one that is overwritten gets bytes of its own, unseen by others."""
         t = state.tensor
         self._addresses[state.place] = _own(t).data.address if state.assigned else _memory(t).address
-        state.node = _cached(t)
+        state.serial = _serial(t)
 
 
 def _own(t: Tensor) -> Node:
@@ -274,30 +289,14 @@ def _own(t: Tensor) -> Node:
     return bare(t._node)
 
 
-def _cached(t: Tensor) -> Node | None:
-    """The node of a tensor, if it says by itself where its bytes are."""
-    return t._node if t._node.op is LEAF else None
+def _serial(t: Tensor) -> int:
+    """The serial number of a tensor's node, if that says by itself where the bytes are."""
+    return t._node.serial if t._node.op is LEAF else -1
 
 
 def _key(slot: Slot) -> Any:
     """A slot as something to compare: tensors by identity."""
     return slot if isinstance(slot, int) else ("outside", id(slot))
-
-
-def _calibrated() -> int:
-    """What `_references` gives for a leaf that only its tensor and its state refer to."""
-
-    class Holder:
-        _node: Any
-
-    holder: Any = Holder()
-    holder._node = object()
-    state = State(0, holder, True)
-    state.node = holder._node
-    return _references(state)
-
-
-_ALONE = _calibrated()
 
 
 def _memory(x: Any) -> Region:

@@ -153,9 +153,9 @@ class Recorder:
         slot, t = self.given(t), self._seen(t)
         if slot is not None:
             real = self._real(slot)
-            if value is not None and value is not USED and type(real) is Tensor and real._node.needs_grad and real._node.op is not VARIABLE:
-                raise GradientError("backward: a gradient would go on into what was computed before the compiled function was called; "
-                                    "compute it inside, or give the function detach() of it")
+            if value is not None and type(real) is Tensor and real._node.needs_grad and real._node.op is not VARIABLE:
+                raise GradientError(f"backward() inside a compiled function at {user_line()} reaches a tensor computed outside of it from "
+                                    "what asks for a gradient: compute it inside, or detach() it")
             if id(t) not in self._regraded:
                 self._regraded[id(t)] = (t, t._grad, self)
         t._grad = value

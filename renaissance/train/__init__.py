@@ -1,4 +1,5 @@
 """Training runs."""
 
-from renaissance.train.task import Result as Result
+from renaissance.train.result import EpochRecord as EpochRecord
+from renaissance.train.result import Result as Result
 from renaissance.train.task import Task as Task

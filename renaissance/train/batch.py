@@ -13,12 +13,12 @@ from renaissance.data.transforms import Normalize, Transform, augmented
 from renaissance.errors import ShapeError
 from renaissance.ir import dtype as dt
 from renaissance.ops.elementwise import astype
-from renaissance.ops.index import arange_like, gather_inside
+from renaissance.ops.index import arange_like, checked_index, gather_inside
 from renaissance.tensor import Tensor, from_numpy, realize, tensor
 
 
 def rows(stored: Tensor, samples: Tensor) -> Any:
-    """Whole samples by number, which the caller has made sure lie inside."""
+    """Whole samples by number; the caller makes sure that they lie inside."""
     width = stored.size // max(1, stored.shape[0])
     shape = (samples.shape[0], width)
     column = arange_like(width, dt.int64, Tensor).reshape(1, width).broadcast_to(shape)
@@ -68,7 +68,11 @@ class TrainingBatches:
         self._stored, self._targets = from_numpy(dataset.train.x), from_numpy(dataset.train.y)
 
     def __call__(self, samples: Tensor) -> tuple[Any, Any]:
-        """Inputs and targets of the samples with the given numbers."""
+        """Inputs and targets of the samples with the given numbers.
+
+        raises  RangeError at run time for a number outside the data set
+        """
+        samples = checked_index("batch", samples, self._stored.shape[0], "sample number")
         x = inputs(self._stored, samples, self._dataset, self._dataset.augment, self.draws)
         return x, single(rows(self._targets, samples))
 

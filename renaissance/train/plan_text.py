@@ -49,13 +49,13 @@ def layers_of(model: Module, forward: Callable[[], Any]) -> list[Layer]:
 
 
 def plan_text(title: str, layers: Sequence[Layer], plan: Plan, peaks: Peaks) -> str:
-    """Layers; kernels with what is fused into them, their arithmetic, traffic and least time; memory; predicted time.
+    """Layers; kernels with what is fused into them, their arithmetic, traffic and time at the peaks; memory; predicted time.
 
     title   first line
     peaks   what times are predicted from
     """
     total = report(plan, peaks)
-    parts = {"scratch": total.arena_bytes, "state": total.state_bytes, "other inputs": total.input_bytes - total.state_bytes,
+    parts = {"scratch": total.arena_bytes, "state": total.state_bytes, "data": total.input_bytes - total.state_bytes,
              "outputs": total.output_bytes}
     memory = ", ".join(f"{name} {size / _MIB:.2f}" for name, size in parts.items())
     return "\n".join([
@@ -66,12 +66,13 @@ def plan_text(title: str, layers: Sequence[Layer], plan: Plan, peaks: Peaks) -> 
         f"{len(plan.items)} kernels, {1e-6 * sum(i.flops for i in plan.items):,.1f} MFLOP, "
         f"{sum(i.bytes for i in plan.items) / _MIB:,.1f} MiB moved", "",
         f"peak memory     {total.total_bytes / _MIB:.2f} MiB ({memory})",
-        f"predicted step  {total.predicted_s * 1e3:.3f} ms, if every kernel reaches the machine's peak",
+        f"predicted step  {total.predicted_s * 1e3:.3f} ms, assuming {peaks.f32_flops_per_s * 1e-9:,.0f} GFLOP/s in float32, "
+        f"{peaks.bf16_flops_per_s * 1e-9:,.0f} in bfloat16 and {peaks.bytes_per_s * 1e-9:,.0f} GB/s",
     ])
 
 
 def _kernel(item: Item, peaks: Peaks) -> tuple[str, ...]:
-    """A row: kind, size and dtype; the words of what it does; 10^6 operations; MiB read and written; least milliseconds."""
+    """A row: kind, size and dtype; the words of what it does; 10^6 operations; MiB read and written; ms at the peaks."""
     kind, words, dtype, size = describe(item.spec, [operand.dtype for operand in item.operands])
     shown = " ".join(words[:_MOST_WORDS]) + (f" and {len(words) - _MOST_WORDS} more" if len(words) > _MOST_WORDS else "")
     name = " ".join(part for part in (kind, size, dtype) if part)

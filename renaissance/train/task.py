@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from renaissance.train import checkpoint
 from renaissance.train.batch import TrainingBatches, validation_batches
 from renaissance.train.checkpoint import Checkpoint
 from renaissance.train.display import Display
+from renaissance.train.generator import RunGenerator
 from renaissance.train.interrupt import Interrupt
 from renaissance.train.metrics import Scores, Totals
 from renaissance.train.mode import evaluating
@@ -79,15 +79,14 @@ class Task:
         self.clip_norm, self.target_top1 = clip_norm, target_top1
         self.out = None if out is None else Path(out)
         self.result = Result()
-        self._display, self._interrupt = Display(show), Interrupt()
+        self._display, self._interrupt, self._generator = Display(show), Interrupt(), RunGenerator(seed)
         self._steps = batch_count(len(dataset.train), self.batch_size)
         optimizer.bind(self._steps, epochs)
         self._batches = TrainingBatches(dataset, seed)
         self._validation: list[tuple[Tensor, Tensor]] | None = None
         self._totals, self._seen = Totals(), Totals()
         self._epoch, self._position = 0, 0
-        start = random.Generator(seed)
-        self._drawn: tuple[int, int] | None = (start.seed, start.ticket)
+        self._own_folders: set[Path] = set()
         self.train_step = compile(self._train_step)
         self.validation_step = compile(self._validation_step)
 
@@ -172,26 +171,12 @@ class Task:
         self.result.stopped = ""
         self._display.start(self._steps, self._about())
         try:
-            with self._interrupt.listening(), self._own_draws():
+            with self._interrupt.listening(), self._generator.in_use():
                 while self._epoch < self.epochs and not self.result.stopped:
                     self._run_epoch()
         finally:
             self._display.stop()
         return self.result
-
-    @contextmanager
-    def _own_draws(self) -> Iterator[None]:
-        """Inside, the default generator stands where this run left it, and `_drawn` is None; afterwards where others left it."""
-        generator = random.default
-        others = generator.seed, generator.ticket
-        if self._drawn is not None:
-            generator.seed, generator.ticket = self._drawn
-        self._drawn = None
-        try:
-            yield
-        finally:
-            self._drawn = generator.seed, generator.ticket
-            generator.seed, generator.ticket = others
 
     def _about(self) -> str:
         parameters = int(np.sum([p.size for p in self.model.parameters()]))
@@ -200,10 +185,9 @@ class Task:
 
     def _check_out(self) -> None:
         """Never mix two runs in one folder: the checkpoints of one would push out those of the other."""
-        if self.out is None or not (held := checkpoint.numbered(self.out)):
+        if self.out is None or self.out.resolve() in self._own_folders:
             return
-        mine = self.result.checkpoint
-        if mine is None or mine.parent.resolve() != self.out.resolve():
+        if held := checkpoint.numbered(self.out):
             raise CheckpointError(f"{self.out}: holds checkpoints of an earlier run, the newest is {held[-1].name}; go on from "
                                   "it (resume), or give another folder")
 
@@ -282,7 +266,7 @@ class Task:
 
     def _explained(self, error: NonFiniteError, samples: np.ndarray) -> NonFiniteError:
         """The error of a step that changed nothing, with all a user needs to look into it."""
-        ticket = random.default.ticket
+        ticket = random.default.ticket  # the step took none: the forward part draws the same numbers again
         x, y = self._batches(from_numpy(samples))
         cause = first_non_finite(self.model, x, lambda inputs: self._loss_of(inputs, y))
         random.default.ticket = ticket
@@ -310,10 +294,11 @@ class Task:
         best = result.best_checkpoint
         snapshot = Snapshot(
             run=self._run(), epoch=self._epoch, position=self._position,
-            generator=self._drawn or (random.default.seed, random.default.ticket), model=model,
-            optimizer=self.optimizer.state_dict(), totals=self._totals.sums.numpy(), history=tuple(result.history),
+            generator=self._generator.state,
+            model=model, optimizer=self.optimizer.state_dict(), totals=self._totals.sums.numpy(), history=tuple(result.history),
             best_checkpoint=None if best is None else best.name)
         result.checkpoint = snapshot.write(self._place("save", folder))
+        self._own_folders.add(result.checkpoint.parent.resolve())
         self._note_best(result.checkpoint)
         return result.checkpoint
 
@@ -352,7 +337,8 @@ class Task:
             raise CheckpointError(f"{found.path}: {e}") from None
         self.model.load_state_dict(snapshot.model, strict=False)
         self._totals.sums.copy_(snapshot.totals)
-        self._drawn = snapshot.generator
+        self._generator.state = snapshot.generator
+        self._own_folders.add(found.path.parent.resolve())
         self._epoch, self._position = snapshot.epoch, snapshot.position
         self.result = Result(checkpoint=found.path)
         for record in snapshot.history:

@@ -60,8 +60,8 @@ def test_what_a_plan_tells(fixed_machine):
     assert len({len(row) for row in rows}) == 1 and total.startswith(f"{len(rows) - 1} kernels, ")
     product = next(row for row in rows if row.startswith("dot 16x32x100 bf16"))
     assert re.search(r" bias relu\b.* +0\.\d\d +0\.0\d +0\.00\d$", product)
-    assert re.match(r"peak memory +\d+\.\d\d MiB \(scratch [\d.]+, state [\d.]+, other inputs [\d.]+, outputs [\d.]+\)\n"
-                    r"predicted step +\d+\.\d{3} ms, if every kernel reaches the machine's peak$", end)
+    assert re.match(r"peak memory +\d+\.\d\d MiB \(scratch [\d.]+, state [\d.]+, data [\d.]+, outputs [\d.]+\)\n"
+                    r"predicted step +\d+\.\d{3} ms, assuming 256 GFLOP/s in float32, 512 in bfloat16 and 36 GB/s$", end)
 
 
 def test_the_text_is_printed_as_it_is(fixed_machine, capsys, monkeypatch):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
+import os
 import re
 import signal
 import subprocess
@@ -220,6 +222,26 @@ def test_two_runs_never_share_a_folder(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
+def test_a_run_that_also_saves_elsewhere_goes_on(tmp_path, whole):
+    task = small_task(out=tmp_path / "out")
+    interrupted(task, 1, STEPS)
+    task.save(tmp_path / "elsewhere")
+    task.run()
+    assert same_run(task, whole)
+
+
+def test_a_run_whose_disk_was_full_for_a_while_goes_on(tmp_path, whole, monkeypatch):
+    task = small_task(out=tmp_path)
+    interrupted(task, 1, STEPS)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left on device")))
+        with pytest.raises(CheckpointError, match="checkpoint-000002: cannot be written: No space left on device"):
+            task.run()
+    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint-000001"]
+    task.run()
+    assert same_run(task, whole)
+
+
 def test_load_takes_the_weights_alone(tmp_path, whole):
     whole.save(tmp_path)
     task = small_task(model=small_model(seed=42), optimizer=None, seed=77)
@@ -277,11 +299,11 @@ def saved(tmp_path_factory, whole):
 @pytest.mark.parametrize("changes, words", [pytest.param(*rest, id=name) for name, *rest in others()])
 def test_a_foreign_checkpoint_is_refused_before_anything_changes(saved, changes, words):
     task = small_task(**changes)
-    before, drawn = digest(task), task._drawn
+    before, drawn = digest(task), task._generator.state
     with pytest.raises(CheckpointError) as caught:
         task.resume(saved)
     assert words in str(caught.value) and str(saved) in str(caught.value)
-    assert digest(task) == before and task._drawn == drawn and task.optimizer.steps == 0
+    assert digest(task) == before and task._generator.state == drawn and task.optimizer.steps == 0
     assert task.result.history == [] and task.result.checkpoint is None
 
 
@@ -360,11 +382,13 @@ def test_the_last_good_checkpoint_is_kept_and_named(tmp_path):
     task = small_task(out=tmp_path, optimizer=None)
     interrupted(task, 1, STEPS)
     good = digest(task)
+    ticket = task._generator.state
     task.loss = lambda out, y: rn.log(rn.mean(out) * 0.0 - 1.0)
     task.train_step = rn.compile(task._train_step)
     with pytest.raises(NonFiniteError) as caught:
         task.run()
     assert "in the loss. Weights are those of the step before" in str(caught.value)
+    assert task._generator.state == ticket  # dropout draws the same numbers when the run goes on
     assert f"the last good checkpoint is {tmp_path / 'checkpoint-000001'}" in str(caught.value)
     again = small_task(out=tmp_path)
     again.resume()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
 import renaissance as rn
 from renaissance import data, nn, optim
 from renaissance.data.order import batches
+from renaissance.engine import host_target
 from renaissance.errors import ArgumentError, RangeError, ShapeError
 from renaissance.ir.dtype import dtype as dtype_of
 from renaissance.optim.clip import clip_grad_norm_
@@ -124,20 +127,29 @@ def test_a_loop_by_hand_gives_the_same_bits_compiled_and_not(precision):
 
 RUN = """
 import sys
-from tests.train.runs import digest, small_task
-task = small_task(precision=sys.argv[1])
+import renaissance as rn
+from tests.train.runs import augmented_digits, digest, small_task
+rn.seed(1)
+task = small_task(augmented_digits(count=170), rn.models.mlp([100, 384, 300, 10]), batch_size=64, epochs=2, precision=sys.argv[1])
 task.run()
 print(digest(task), task.result.history[-1].validation_loss.hex())
 """
 
 
-def test_the_same_bits_for_every_number_of_threads():
-    found = {}
-    for precision in ("fp32", "bf16"):
-        running = [python(RUN, precision, RENAISSANCE_THREADS=str(n)) for n in (1, 2, 3)]
-        found[precision] = {process.communicate(timeout=120)[0] for process in running}
-        assert len(found[precision]) == 1, found
-        assert len(found[precision].pop().split()) == 2
+def same_everywhere(precision, environments):
+    running = [python(RUN, precision, **environment) for environment in environments]
+    told = [process.communicate(timeout=200)[0] for process in running]
+    assert len(set(told)) == 1 and len(told[0].split()) == 2, told
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_same_bits_for_every_number_of_threads(precision):
+    same_everywhere(precision, [{"RENAISSANCE_THREADS": n} for n in "123"])
+
+
+def test_the_same_bits_for_every_width_of_vectors():
+    isas = ["sse", "avx2", "avx512"]
+    same_everywhere("fp32", [{"RENAISSANCE_TARGET": isa} for isa in isas[:isas.index(host_target().isa) + 1]])
 
 
 def test_another_seed_gives_another_run():
@@ -285,6 +297,21 @@ def test_random_numbers_of_others_and_of_a_run_leave_each_other_alone():
     assert digest(task) == digest(alone)
 
 
+def test_the_loop_costs_next_to_nothing(monkeypatch):
+    task = small_task(digits(count=8000, held=0), batch_size=16)
+    monkeypatch.setattr(task, "train_step", lambda samples: None)
+    monkeypatch.setattr(task, "_end_epoch", lambda record: None)
+
+    def seconds(run):
+        began = time.perf_counter()
+        run()
+        return time.perf_counter() - began
+
+    loop = min(seconds(task._run_epoch) for _ in range(5))
+    order = min(seconds(lambda: list(batches(8000, 16, seed=5, epoch=0))) for _ in range(5))
+    assert (loop - order) / 500 < 50e-6  # 1 % of a step of the MNIST recipe
+
+
 def test_a_second_run_has_nothing_left_to_do():
     task = small_task()
     task.run()
@@ -329,6 +356,15 @@ def test_an_optimizer_of_another_model_is_refused():
 def test_a_loss_that_is_no_number_is_refused():
     with pytest.raises(ShapeError, match=r"the loss must be one number for the batch, got shape \(16,\); use its mean"):
         small_task(loss=nn.CrossEntropyLoss(reduction="none")).run()
+
+
+@pytest.mark.parametrize("samples", [[0, 88], [-89, 3]])
+def test_a_sample_that_does_not_exist_is_refused_before_anything_changes(samples):
+    task = small_task()
+    before = digest(task)
+    with pytest.raises(RangeError, match="batch: sample number must be from -88 to 87"):
+        task.train_step(rn.tensor(samples))
+    assert digest(task) == before
 
 
 def test_a_label_the_model_does_not_know_is_refused_before_anything_changes():

@@ -20,6 +20,7 @@ from renaissance.kernels.collapse import simplified
 from renaissance.kernels.combine import Combine
 from renaissance.kernels.loops import I64, PTR, Builder, Module, Value, vec
 from renaissance.kernels.lowered import Lowered, code_key
+from renaissance.kernels.schedules import short_rows
 from renaissance.kernels.schedules.chunks import BLOCK, cut
 from renaissance.kernels.schedules.space import Region, Space, space
 from renaissance.kernels.schedules.sweep import LANES, Sweep, bind, pattern_name
@@ -30,12 +31,14 @@ _HEAVY_REDUCE = 16  # from this cost on a reduction is written once, all of it u
 
 
 def lower_row(item: Item, nest: Nest, threads: int) -> Lowered:
-    """A nest of layout 'row'.
+    """A nest of layout 'row'; short rows have a schedule of their own.
 
     raises  KernelError for a word or a reduction that has no code for its dtype
     """
     is_map = all(s.kind == "map" for s in nest.stages)
     nest = simplified(nest, 0 if is_map and len(nest.stages) == 1 else 1)
+    if short_rows.takes(nest):
+        return short_rows.lower_short_rows(item, nest, threads)
     *outer, columns = nest.extents
     rows = 0 if is_map and columns == 0 else math.prod(outer)
     arguments = Arguments(item.operands, len(outer))
