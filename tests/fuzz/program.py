@@ -97,12 +97,13 @@ class Run:
     realised: frozenset[int] = frozenset()
     compiled: bool = False
     calls: int = 2
+    given: dict[int, np.ndarray] = field(default_factory=dict)  # other elements than those an input states, by its number
     tensors: list[Any] = field(default_factory=list)
 
     def results(self) -> list[np.ndarray]:
         """Everything observable after some calls in a row: outputs, gradients, states, parameters."""
         rn.seed(11)
-        self.tensors = [self._tensor(x) for x in self.program.inputs]
+        self.tensors = [self._tensor(x, self.given.get(i)) for i, x in enumerate(self.program.inputs)]
         parameters = [t for t, x in zip(self.tensors, self.program.inputs) if x.role == "parameter"]
         self.optimizer = OPTIMIZERS[self.program.gradient](parameters) if self.program.gradient in OPTIMIZERS else None
         given = [t for t, x in zip(self.tensors, self.program.inputs) if x.role == "argument"]
@@ -117,8 +118,9 @@ class Run:
         return found
 
     @staticmethod
-    def _tensor(x: Input) -> Any:
-        return rn.Parameter(x.array()) if x.role == "parameter" else rn.tensor(x.array())
+    def _tensor(x: Input, given: np.ndarray | None) -> Any:
+        array = x.array() if given is None else given
+        return rn.Parameter(array) if x.role == "parameter" else rn.tensor(array)
 
     def _call(self, *arguments: Any) -> list[Any]:
         if self.program.gradient == "grad":
@@ -153,7 +155,7 @@ class Run:
         total = None
         for i in self.program.losses:
             x = values[i].astype("float64" if values[i].dtype.name == "float64" else "float32")
-            term = rn.sum(rn.sin(x + 0.5)).astype("float32")
+            term = rn.sum(rn.sin(x + 0.5))
             total = term if total is None else total + term
         return total
 
