@@ -85,8 +85,8 @@ class Linear:
     def _leaf(self, n: Node) -> None:
         if self._bound is None:
             if n.data is STALE:
-                raise GradientError("this tensor depends on values that were overwritten (by optimizer.step() or an in-place write) "
-                                    "before it was read; read it earlier, or run the forward pass again")
+                raise GradientError("this tensor depends on values that were overwritten (by optimizer.step() or an in-place "
+                                    "write) before it was read; read it earlier, or run the forward pass again")
             if n.data is PLACEHOLDER:
                 raise TraceError("a tensor leaked out of a compiled function and has no value here; return it from the function")
         self._number[n] = len(self._rows)

@@ -6,7 +6,7 @@ import os
 import threading
 
 
-def fork_safe_lock() -> threading._RLock:
+def fork_safe_lock() -> threading.RLock:  # type: ignore[valid-type]
     """A re-entrant lock. A fork takes it first; parent and child let go of it afterwards.
 
     Locks are taken by a fork in the reverse order of their making: make one after those that are taken while it is held.

@@ -103,8 +103,8 @@ class Parameter(Tensor):
         """
         if wanted != self._trainable:
             if tracing.recorder is not None and not tracing.recorder.made_inside(self):
-                raise TraceError(f"requires_grad_() inside a compiled function at {user_line()}: it would happen once, while tracing; "
-                                 "call it outside")
+                raise TraceError(f"requires_grad_() inside a compiled function at {user_line()}: that would happen once, while "
+                                 "the function is traced; call it outside")
             self._trainable = wanted
             self._made = None
             changes.note()

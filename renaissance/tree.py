@@ -16,7 +16,7 @@ def flatten_tree(tree: Any, leaves: list[Any]) -> Any:
     kind = type(tree)
     if kind is tuple or kind is list or (isinstance(tree, tuple) and hasattr(kind, "_fields")):
         return (kind, *[flatten_tree(x, leaves) for x in tree])
-    if kind is dict:
+    if kind is dict and isinstance(tree, dict):
         return (dict, tuple(tree), *[flatten_tree(x, leaves) for x in tree.values()])
     leaves.append(tree)
     return LEAF

@@ -48,7 +48,8 @@ class Node:
     constant     depends on nothing that is bound later: such nodes are shared by all programs, and never hold data
     """
 
-    __slots__ = ("op", "inputs", "attrs", "shape", "dtype", "needs_grad", "data", "holders", "depth", "constant", "serial", "__weakref__")
+    __slots__ = ("op", "inputs", "attrs", "shape", "dtype", "needs_grad", "data", "holders", "depth", "constant", "serial",
+                 "__weakref__")
 
     def __init__(self, op: Op, inputs: tuple[Node, ...], attrs: tuple[Any, ...], shape: Shape, dtype: DType):
         self.op = op

@@ -336,10 +336,11 @@ def power(x: Any, y: Any) -> Any:
     raises   DTypeError for bool; ShapeError when shapes do not broadcast
     source   array API standard
     """
-    if isinstance(y, Value) and y.weak:
-        y.look()
-    if isinstance(x, Value) and x.dtype.is_float and type(y) in (int, float) and float(y) in _SHORT_POWERS:
-        return _SHORT_POWERS[float(y)](x)
+    if isinstance(y, Value):
+        if y.weak:
+            y.look()
+    elif isinstance(x, Value) and x.dtype.is_float and type(y) in (int, float) and y in _SHORT_POWERS:
+        return _SHORT_POWERS[y](x)
     return apply(OPS["pow"], operands("pow", x, y))
 
 

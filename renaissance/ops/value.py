@@ -76,10 +76,10 @@ class Value:
         return const(value, dtype)
 
     def look(self) -> None:
-        """Called on a weak value when what is computed depends on the number itself: as an exponent, or because it must fit a dtype."""
+        """Called on a weak value where what is computed depends on the number itself: an exponent, or what must fit a dtype."""
 
     def __bool__(self) -> bool:
-        raise TraceError("a composed op cannot look at the values of its tensors: they are not known yet; use where() for a choice")
+        raise TraceError("a composed op cannot look at the values of its tensors: they are not known yet; use where() to choose")
 
 
 Value.handle = Value
@@ -145,11 +145,6 @@ def enable_grad() -> AbstractContextManager[None]:
     return _grad_mode_set(True)
 
 
-def grad_enabled() -> bool:
-    """Whether results carry gradients at present."""
-    return _grad_mode.enabled
-
-
 # ---- leaves ------------------------------------------------------------------------------------------------------------
 
 
@@ -210,7 +205,7 @@ def need_tensor(op: str, x: object, argument: str = "x") -> None:
 
 
 def apply(op: Op, values: tuple[Value, ...], attrs: tuple[Hashable, ...] = ()) -> Any:
-    """The value of `op` on `values`, as a Tensor if any of them is one; weak if all of them are, as in arithmetic on Python numbers."""
+    """The value of `op` on `values`, as a Tensor if any of them is one; weak if all of them are, as what Python computes is."""
     handle, weak = Value, True
     nodes = []
     enabled = _grad_mode.enabled

@@ -47,8 +47,8 @@ class Executable:
     """A plan linked for a pool.
 
     predicted_s   seconds a run should take
-    runs          a word that counts the runs which got to their end: it has gone up, and all state is written, even if an exception
-                  came on the way back
+    runs          a word that counts the runs which got to their end: it has gone up, and all state is written, even if an
+                  exception came on the way back
     """
 
     def __init__(self, plan: Plan, table: Table, values: Values, pool: Pool, *, predicted_s: float):

@@ -46,7 +46,7 @@ class Tensor(Value):
         else:
             tracing.recorder.born(self)
 
-    def __del__(self, forget: Any = promises.handles.pop) -> None:  # bound early: at the interpreter's end the module is emptied first
+    def __del__(self, forget: Any = promises.handles.pop) -> None:  # bound early: at the interpreter's end modules are emptied
         forget(id(self), None)
 
     @property
@@ -194,8 +194,8 @@ class Tensor(Value):
 
         wanted   False: stop asking
         returns  the tensor itself
-        raises   DTypeError unless it is float; GradientError for a result of operations; TraceError inside a compiled function for
-                 a tensor from outside
+        raises   DTypeError unless it is float; GradientError for a result of operations; TraceError inside a compiled function
+                 for a tensor from outside
         source   PyTorch, requires_grad_
         """
         if wanted and not self.dtype.is_float:
@@ -206,8 +206,8 @@ class Tensor(Value):
         if not wanted and n.op is not VARIABLE:
             raise GradientError("requires_grad_(False): this tensor is a result of operations; use detach()")
         if tracing.recorder is not None and not tracing.recorder.made_inside(self):
-            raise TraceError(f"requires_grad_() inside a compiled function at {user_line()}, on a tensor from outside: it would happen "
-                             "once, while tracing; call it outside")
+            raise TraceError(f"requires_grad_() inside a compiled function at {user_line()}, on a tensor from outside: that "
+                             "would happen once, while the function is traced; call it outside")
         self._rebind(mark(self, n) if wanted else n.inputs[0])
         changes.note()
         return self
@@ -216,8 +216,8 @@ class Tensor(Value):
     def grad(self) -> Tensor | None:
         grad = self.collected()
         if grad is USED:
-            raise GradientError("this gradient was used by optimizer.step() and not kept: call zero_grad() before the next backward(); "
-                                "to read it after step(), make the optimizer with keep_grads=True")
+            raise GradientError("this gradient was used by optimizer.step() and not kept: call zero_grad() before the next "
+                                "backward(); to read it after step(), make the optimizer with keep_grads=True")
         return grad
 
     @grad.setter

@@ -46,7 +46,8 @@ def tensor(data: Any, dtype: Any = None, *, requires_grad: bool = False) -> Tens
         array = np.asarray(data)
     except ValueError as e:
         raise ShapeError(f"tensor: the lists are ragged: {e}") from None
-    wanted = dt.dtype(dtype) if dtype is not None else dt.float32 if python and array.dtype == np.float64 else dt.dtype(array.dtype)
+    own = dt.float32 if python and array.dtype == np.float64 else array.dtype
+    wanted = dt.dtype(own if dtype is None else dtype)
     if python and array.size and array.dtype.kind in "iu":
         _check_fits("tensor", wanted, array.min(), array.max())
     made = from_storage(_filled(array.shape, wanted, array), array.shape, wanted)

@@ -46,8 +46,8 @@ def _describe(x: Any) -> Any:
     try:
         hash(x)
     except TypeError:
-        raise TraceError(f"compile: an argument of type {type(x).__name__} cannot be part of a signature; pass tensors, numbers, strings, "
-                         "or tuples, lists and dicts of them") from None
+        raise TraceError(f"compile: an argument of type {type(x).__name__} cannot be part of a signature; pass tensors, numbers, "
+                         "strings, or tuples, lists and dicts of them") from None
     return (type(x), x)
 
 
@@ -152,13 +152,15 @@ class CompiledFunction:
         return signature, entry
 
     def _compare(self, first: Entry, second: Entry) -> None:
-        if first.key == second.key and len(first.identity) == len(second.identity) and all(map(_same, first.identity, second.identity)):
+        parts, others = first.identity, second.identity
+        if first.key == second.key and len(parts) == len(others) and all(map(_same, parts, others)):
             return
-        rows, others = first.key[0], second.key[0]
-        at = next((i for i, (a, b) in enumerate(itertools.zip_longest(rows, others)) if a != b), None)
+        at = next((i for i, (a, b) in enumerate(itertools.zip_longest(first.key[0], second.key[0])) if a != b), None)
         line = "" if at is None else next((f" at {where}" for where in (*second.lines[at:], *first.lines[at:]) if where), "")
-        raise TraceError(f"compiled function {self._function.__name__} does something else on its second call{line}: a Python value that it captures "
-                         "changed between the calls; pass it as an argument, or make it a tensor and update that in place")
+        name = getattr(self._function, "__name__", type(self._function).__name__)
+        raise TraceError(f"compiled function {name} does something else on its second call{line}: a Python value that it "
+                         "captures changed between the calls; pass it as an argument, or make it a tensor and update that in "
+                         "place")
 
     def _traced(self, skeleton: Any, flat: list[Any]) -> tuple[tuple[Any, ...], Entry]:
         """A new entry and its signature; where the function looks at numbers, they count by value and it is traced again."""
@@ -221,10 +223,10 @@ def compile(function: Callable[..., Any]) -> CompiledFunction:
     """Run a function of tensors as one compiled plan: forward, backward and update fused, in one memory arena.
 
     The function is traced once for each signature (shapes and dtypes of tensors, values of other arguments; executor, precision
-    and no_grad around the call) on tensors without values. Tensors from outside that it reads or overwrites (parameters, optimizer
-    state, running statistics) are state of the plan. Python floats, and ints that vary, are inputs of the plan, unless the function
-    looks at them (in a condition, as a size, an index or an exponent): then each value is a signature of its own. The 256
-    signatures used last are kept. Results are bit-equal to the uncompiled function's; no gradient goes through them: call
+    and no_grad around the call) on tensors without values. Tensors from outside that it reads or overwrites (parameters,
+    optimizer state, running statistics) are state of the plan. Python floats, and ints that vary, are inputs of the plan, unless
+    the function looks at them (in a condition, as a size, an index or an exponent): then each value is a signature of its own.
+    The 256 signatures used last are kept. Results are bit-equal to the uncompiled function's; no gradient goes through them: call
     backward() inside.
 
     function  takes and returns tensors, numbers, strings, and tuples, lists and dicts of them

@@ -25,12 +25,13 @@ _GRADIENT, _CONSTANT = "gradient", "constant"
 
 
 def _no_gradient(*_: Any) -> NoReturn:
-    raise GradientError("backward: the results of a compiled function have no gradient; call backward() inside it, use rn.grad, or take "
-                        "detach() of the result")
+    raise GradientError("backward: no gradient goes through the results of a compiled function; call backward() inside it, use "
+                        "rn.grad, or take detach() of the result")
 
 
 # Marks results that would carry a gradient if the function were not compiled: a gradient that reaches one must not get lost.
-COMPILED = Op("compiled", "identity", lambda inputs: (inputs[0].shape, inputs[0].dtype), lambda arrays, out: arrays[0], _no_gradient)
+COMPILED = Op("compiled", "identity", lambda inputs: (inputs[0].shape, inputs[0].dtype), lambda arrays, out: arrays[0],
+              _no_gradient)
 
 
 class State:
@@ -102,7 +103,8 @@ class Result:
         if slot is not None:
             return cls(None, slot)
         if type(x) is not Tensor and not x.weak:
-            raise TraceError(f"a compiled function returns a {type(x).__name__} that it made: make it outside, or return a plain tensor")
+            raise TraceError(f"a compiled function returns a {type(x).__name__} that it made: make it outside, or return a plain "
+                             "tensor")
         return cls(bare(x._node), number=x.weak, graded=x._node.needs_grad)
 
 
@@ -181,7 +183,7 @@ class Entry:
         self._overwritten = [s for s in self._states if s.assigned]
 
     def fits(self, flat: Sequence[Any]) -> bool:
-        """Whether the entry is right for these arguments of its signature: as to gradients, and which of them are outside tensors.
+        """Whether the entry is right for these arguments: as to their gradients, and which of them are tensors from outside.
 
         What an entry changes must not be bound a second time, as an argument.
         """
@@ -192,7 +194,7 @@ class Entry:
             others = [x for i, x in enumerate(flat) if i not in self._aliased]
         if self._captured and not self._captured.keys().isdisjoint(map(id, others)):
             return False
-        return not self.guards or all([grad_state(self._real(slot, flat)) == state for slot, state in self.guards])
+        return not self.guards or all(grad_state(self._real(slot, flat)) == state for slot, state in self.guards)
 
     # ---- running -----------------------------------------------------------------------------------------------------
 
@@ -248,7 +250,7 @@ class Entry:
         for action in self.effects:
             action()
         for state in self._overwritten:
-            if state.serial < 0 or _references(state.tensor) > _ALONE:  # whoever holds the old version must not take the new one for it
+            if state.serial < 0 or _references(state.tensor) > _ALONE:  # others must not take the new version for the old one
                 renew(state.tensor, bare(state.tensor._node))
                 state.serial = _serial(state.tensor)
         for _, position in self._owned:

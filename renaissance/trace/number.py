@@ -44,10 +44,10 @@ class TracedNumber(Tensor):
     def item(self) -> NoReturn:
         self.look()
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> NoReturn:  # noqa: PLE0304
         self.look()
 
-    def __index__(self) -> NoReturn:
+    def __index__(self) -> NoReturn:  # noqa: PLE0305
         self.look()
 
     def __round__(self, digits: int | None = None) -> NoReturn:

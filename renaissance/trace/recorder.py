@@ -154,8 +154,8 @@ class Recorder:
         if slot is not None:
             real = self._real(slot)
             if value is not None and type(real) is Tensor and real._node.needs_grad and real._node.op is not VARIABLE:
-                raise GradientError(f"backward() inside a compiled function at {user_line()} reaches a tensor computed outside of it from "
-                                    "what asks for a gradient: compute it inside, or detach() it")
+                raise GradientError(f"backward() inside a compiled function at {user_line()} reaches a tensor computed outside "
+                                    "of it from what asks for a gradient: compute it inside, or detach() it")
             if id(t) not in self._regraded:
                 self._regraded[id(t)] = (t, t._grad, self)
         t._grad = value

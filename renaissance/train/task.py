@@ -17,9 +17,9 @@ from renaissance.engine import executor, host_target
 from renaissance.errors import ArgumentError, CheckpointError, NonFiniteError, ShapeError
 from renaissance.ir.plan import Plan
 from renaissance.nn.module import Module
-from renaissance.ops.precision import precision as precision_of
 from renaissance.ops.elementwise import isfinite, not_equal
 from renaissance.ops.index import check
+from renaissance.ops.precision import precision as precision_of
 from renaissance.ops.reduce import sum
 from renaissance.ops.value import no_grad
 from renaissance.optim.clip import clip_grad_norm_
