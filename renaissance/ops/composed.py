@@ -1,8 +1,8 @@
 """Composed ops as single nodes: a composition is traced once for each signature and kept as a template.
 
 The TEMPLATES templates used last are kept, each with those of its gradients. A graph of composed nodes is short, so that
-uncompiled programs are written down and looked up quickly. `expanded` puts the templates' nodes in their places before anything is
-compiled: the compiler never meets a composed node, and bits are those of the composition.
+uncompiled programs are written down and looked up quickly. `expanded` puts the templates' nodes in their places before anything
+is compiled: the compiler never meets a composed node, and bits are those of the composition.
 """
 
 from __future__ import annotations

@@ -26,19 +26,21 @@ class Part:
         return self._place
 
 
-def overwrite(pairs: list[tuple[Tensor | Part, Tensor]], then: Callable[[], None] = lambda: None) -> None:
+def overwrite(pairs: list[tuple[Tensor | Part, Tensor]], then: Callable[[], None] | None = None) -> None:
     """Give each tensor the value beside it, in place where nobody else can see the bytes; all reads see the old values.
 
     Promises that depend on the old values are kept in the same run. A tensor that is a part of another (a parameter of a flat
     run) has its part replaced. The list is emptied: values that nobody else holds are no promises.
 
-    then  what else must be done once the new elements are there: it is done also when Ctrl-C comes after that. Not while tracing
+    then  what else must be done once the new elements are there: it is done also when Ctrl-C comes after that
     """
     whole = [(t, detached(value.node)) for t, value in _wholes(pairs)]
     pairs.clear()
     if tracing.recorder is not None:
         for t, n in whole:
             t.refill(n)
+        if then is not None:
+            tracing.recorder.effect(then)
         return
     with engine.lock:
         leaves = [own_leaf(t) for t, _ in whole]
@@ -46,7 +48,8 @@ def overwrite(pairs: list[tuple[Tensor | Part, Tensor]], then: Callable[[], None
         fresh = {old: n for old, (_, n) in zip(leaves, whole) if old.data.storage.exported}
 
         def settle(computed: dict[Node, Region]) -> None:
-            then()
+            if then is not None:
+                then()
             for n in others:
                 if n in linear.reads:
                     forget_history(n)
