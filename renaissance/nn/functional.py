@@ -8,17 +8,12 @@ from typing import Any
 
 from renaissance.errors import ArgumentError
 from renaissance.ops import compose
-from renaissance.ops.compose import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
-from renaissance.ops.compose import cross_entropy as cross_entropy
 from renaissance.ops.compose import elu as elu
 from renaissance.ops.compose import gelu as gelu
 from renaissance.ops.compose import hardswish as hardswish
 from renaissance.ops.compose import hardtanh as hardtanh
-from renaissance.ops.compose import l1_loss as l1_loss
 from renaissance.ops.compose import leaky_relu as leaky_relu
 from renaissance.ops.compose import mish as mish
-from renaissance.ops.compose import mse_loss as mse_loss
-from renaissance.ops.compose import nll_loss as nll_loss
 from renaissance.ops.compose import relu as relu
 from renaissance.ops.compose import relu6 as relu6
 from renaissance.ops.compose import sigmoid as sigmoid
@@ -27,6 +22,11 @@ from renaissance.ops.compose import softplus as softplus
 from renaissance.ops.contraction import linear as linear
 from renaissance.ops.elementwise import tanh as tanh
 from renaissance.ops.index import one_hot as one_hot
+from renaissance.ops.losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from renaissance.ops.losses import cross_entropy as cross_entropy
+from renaissance.ops.losses import l1_loss as l1_loss
+from renaissance.ops.losses import mse_loss as mse_loss
+from renaissance.ops.losses import nll_loss as nll_loss
 from renaissance.random import Generator, dropout_mask
 
 _ALIASES = {"input": "x", "dim": "axis"}  # PyTorch's names of arguments that bear NumPy's here

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import operations as ops
-from .growing import Growing, Kind
+from .growing import MOST_ELEMENTS, Growing, Kind
 
 
 class Combining(Growing):
@@ -63,6 +63,19 @@ class Combining(Growing):
         shape = np.matmul(np.empty(k.shape, bool), np.empty(self.at(b).shape, bool)).shape
         self.add("matmul", (a, b), (), Kind(shape, self._product_dtype(k.dtype)))
 
+    def step_large_product(self) -> None:
+        """Of new matrices: long inner axes, many tiles, operands turned."""
+        m, k, n = self.one_of((1, 7, 33, 130, 300)), self.one_of((1, 40, 257, 600, 2100)), self.one_of((1, 6, 48, 65, 200))
+        if max(m * k, k * n, m * n) > MOST_ELEMENTS:
+            return
+        dtype = self.one_of(("float32", "float32", "bfloat16", "float64"))
+        turned = [self.yes(), self.yes()]
+        operands = []
+        for (rows, columns), turn in zip(((m, k), (k, n)), turned):
+            x = self.input((columns, rows) if turn else (rows, columns), dtype, values="normal")
+            operands.append(self.add("permute_dims", (x,), ((1, 0),), Kind((rows, columns), dtype)) if turn else x)
+        self.add("matmul", tuple(operands), (), Kind((m, n), self._product_dtype(dtype)))
+
     step_matmul_again = step_matmul
 
     def _product_dtype(self, dtype: str) -> str:
@@ -96,7 +109,7 @@ class Combining(Growing):
             self.add("one_hot", (x,), (classes,), Kind((*self.at(x).shape, classes), "bool"))
 
     def step_loss(self) -> None:
-        x = self.pick(lambda k: k.kind == "f" and k.dtype != "bfloat16")
+        x = self.pick(lambda k: k.dtype in ("float32", "float64"))
         if x is None:
             return
         k, how = self.at(x), self.one_of(("mean", "sum", "none"))

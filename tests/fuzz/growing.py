@@ -15,10 +15,11 @@ from .choices import Choices
 from .program import Input, Step
 
 SIZES = (1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 33, 64, 67, 0)
-LONG_SHAPES = ((4099,), (2, 4100), (8200,), (300, 3), (517, 2), (2, 259, 3), (1000, 17), (3, 1300, 1), (70, 80), (130, 129))
-FLOATS = ("float32", "float32", "float32", "bfloat16", "float64")
+LONG_SHAPES = ((4099,), (2, 4100), (8200,), (300, 3), (517, 2), (2, 259, 3), (1000, 17), (3, 1300, 1), (70, 80), (130, 129), (300, 257), (65537,),
+               (40, 1500), (3, 5, 4097))
+FLOATS = ("float32", "float32", "float32", "float32", "bfloat16", "bfloat16", "float64", "float64", "float16")
 INTEGERS = ("int64", "int32", "int8", "uint8", "uint32", "int16", "uint16", "uint64")
-MOST_ELEMENTS = 20_000
+MOST_ELEMENTS = 100_000
 NUMBERS = (0.0, 1.0, -1.0, 2.0, 0.5, -0.0, 3.0, 1e-3, float("inf"), float("nan"), 1e30)
 
 
@@ -80,7 +81,7 @@ class Growing:
         shape: tuple[int, ...] = ()
         for _ in range(self.number(0, most_axes)):
             n = self.one_of(SIZES)
-            if math.prod(shape) * max(n, 1) > MOST_ELEMENTS // 4:
+            if math.prod(shape) * max(n, 1) > MOST_ELEMENTS // 20:
                 break
             shape = (*shape, n)
         return shape
