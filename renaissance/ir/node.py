@@ -44,12 +44,13 @@ class Node:
     data         a leaf's or a computed node's value (a runtime object); None while it is only a promise
     holders      who looks at a leaf's bytes, or collects a variable's gradient (runtime objects); None: nobody
     needs_grad   it is float, and some variable it depends on asks for a gradient with no stop_gradient on the way
+    spent        a backward() went through it
     depth        how many promises are stacked up to here
     constant     depends on nothing that is bound later: such nodes are shared by all programs, and never hold data
     """
 
-    __slots__ = ("op", "inputs", "attrs", "shape", "dtype", "needs_grad", "data", "holders", "depth", "constant", "serial",
-                 "__weakref__")
+    __slots__ = ("op", "inputs", "attrs", "shape", "dtype", "needs_grad", "data", "holders", "spent", "depth", "constant",
+                 "serial", "__weakref__")
 
     def __init__(self, op: Op, inputs: tuple[Node, ...], attrs: tuple[Any, ...], shape: Shape, dtype: DType):
         self.op = op
@@ -59,6 +60,7 @@ class Node:
         self.dtype = dtype
         self.data: Any = None
         self.holders: Any = None
+        self.spent = False
         self.serial = next(_serials)
         needs_grad, depth = False, 0
         constant = bool(inputs) or op.reference is not None

@@ -30,7 +30,10 @@ def backward(self: Tensor, gradient: Any = None) -> None:
     if not n.needs_grad:
         raise GradientError("backward: nothing this tensor depends on asks for a gradient (requires_grad), or its history was "
                             "used up by an optimizer step")
-    found = [v for v in topological([n], lambda v: not v.needs_grad or _collects(v)) if _collects(v)]
+    order = topological([n], lambda v: not v.needs_grad or _collects(v))
+    found = [v for v in order if _collects(v)]
+    for v in order:
+        v.spent = v.needs_grad and v.op is not VARIABLE
     for v, g in zip(found, vjp([n], [_cotangent(self, gradient).node], found)):
         owner = v.holders[0]()
         if owner is None:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from renaissance import engine
-from renaissance.ir.node import Node, forget_history
+from renaissance.ir.node import Node
 from renaissance.linear import Linear
 from renaissance.ops.value import LEAF, method
 from renaissance.region import STALE, Region, copied, leaf
 from renaissance.tensor.handle import Tensor, detached, region_of, sole_holder
 from renaissance.tensor.make import as_tensor, join_flat, tensor
-from renaissance.tensor.promises import CHECK_ERRORS, bare, chosen, kept_promises, written_down
+from renaissance.tensor.promises import CHECK_ERRORS, bare, chosen, give_up_histories, kept_promises, written_down
 from renaissance.tensor.tracing import tracing
 
 
@@ -50,9 +50,7 @@ def overwrite(pairs: list[tuple[Tensor | Part, Tensor]], then: Callable[[], None
         def settle(computed: dict[Node, Region]) -> None:
             if then is not None:
                 then()
-            for n in others:
-                if n in linear.reads:
-                    forget_history(n)
+            give_up_histories(others, linear.reads)
             for old, (t, _) in zip(leaves, whole):
                 if old in fresh:
                     t.refill(leaf(old, copied(computed[fresh[old]], old)))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from renaissance import engine
 from renaissance.errors import GradientError, NonFiniteError, RangeError, TraceError
-from renaissance.ir.node import Node, forget_history, topological
+from renaissance.ir.node import Node, Op, forget_history, topological
 from renaissance.linear import Linear
-from renaissance.ops.value import LEAF
+from renaissance.ops.value import LEAF, VARIABLE
 from renaissance.region import PLACEHOLDER, STALE
 
 CHECK_ERRORS = (NonFiniteError, RangeError)  # what a failed check in a program raises
@@ -36,6 +36,35 @@ def some_long() -> bool:
     return _some_long
 
 
+def _used_up(*_: Any) -> NoReturn:
+    raise GradientError("backward: the history of this tensor was used up: backward() went through it, and then an optimizer "
+                        "step or an in-place write changed what it was computed from; run the forward pass again")
+
+
+# What a computed node becomes when its history is given up: a gradient that reaches it must not get lost.
+SPENT = Op("spent", "leaf", _used_up, vjp=_used_up)
+
+
+def give_up_histories(computed: Sequence[Node], changed: Collection[Node]) -> None:
+    """Let go of what promises were computed from where nobody can want a gradient; else a loss that is kept would keep its batch.
+
+    That is where backward() went through all of it and its leaves change, and where it goes back to such a history and would
+    fail. A history that no backward() has seen stays: its gradient may need nothing of what changes.
+
+    computed  promises that have been kept
+    changed   among others those that depend on what changes
+    """
+    for n in computed:
+        if n.needs_grad and _is_useless(n, n in changed):
+            forget_history(n)
+            n.op, n.needs_grad = SPENT, True
+
+
+def _is_useless(n: Node, changed: bool) -> bool:
+    history = topological([n], lambda v: not v.needs_grad or v.op is SPENT or (changed and v.spent))
+    return any(v.op is SPENT for v in history) or (changed and not any(v.op is VARIABLE for v in history))
+
+
 def bare(n: Node) -> Node:
     """The node behind marks that compute nothing."""
     while n.data is None and n.op.kind == "identity":
@@ -46,9 +75,7 @@ def bare(n: Node) -> Node:
 def sweep(watched: Collection[Node]) -> None:
     """Compute the promises that depend on leaves about to be overwritten, and those that are stacked high."""
     candidates, linear = written_down(lambda found: Linear(found, (), watched))
-    for n in kept_promises(chosen(candidates, linear)):
-        if n in linear.reads:
-            forget_history(n)
+    give_up_histories(kept_promises(chosen(candidates, linear)), linear.reads)
 
 
 def written_down(write: Callable[[list[Node]], Linear]) -> tuple[list[Node], Linear]:
