@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import itertools
-import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -71,7 +71,10 @@ class CompiledFunction:
         self._last: tuple[Any, ...] | None = None  # signature of the last call of plain tensors, and its entry
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else types.MethodType(self, instance)
+        return self if instance is None else _Method(self, instance)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
+        return CompiledFunction(copy.deepcopy(self._function, memo))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if tracing.recorder is not None or tracing.inlined or engine.inspector is not None:
@@ -120,7 +123,7 @@ class CompiledFunction:
             for i, x in enumerate(flat):
                 if i in numbers.looked:
                     described[i] = (type(x), repr(x))
-                elif i in numbers.varying:
+                elif i in numbers.varying and dt.int64.least <= x <= dt.int64.largest:
                     described[i] = int
         return (skeleton, tuple(described), _twins(flat), _surroundings())
 
@@ -182,6 +185,14 @@ class CompiledFunction:
             returned = flatten_tree(self._function(*args, **kwargs), leaves)
             results = [Result.of(x, recorder) for x in leaves]
         return Entry(recorder, returned, results)
+
+
+class _Method(functools.partial):
+    """A compiled function that is a method, bound to its object."""
+
+    def plan(self, *args: Any, **kwargs: Any) -> Any:
+        """As CompiledFunction.plan."""
+        return self.func.plan(*self.args, *args, **kwargs)  # type: ignore[attr-defined]
 
 
 def _taken_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any]]:

@@ -121,6 +121,25 @@ def test_gradients_along_a_random_direction(case):
 
 
 @pytest.mark.parametrize("case", WITH_GRADIENTS)
+def test_second_derivatives_along_random_directions(case):
+    """The gradient of <J^T w, v>, along u, is how <J^T w, v> changes along u: gradient rules have gradients as well."""
+    arrays = draw(case, case.shapes[-1], "float64", seed=8)
+    rng = np.random.default_rng(9)
+    v, u = ([rng.standard_normal(a.shape) for a in arrays] for _ in range(2))
+    w = rn.tensor(rng.standard_normal(case.call(*map(rn.tensor, arrays)).shape))
+
+    def slope(*xs):
+        grads = rn.vjp(case.call, *xs)[1](w)
+        return rn.stack([(g * rn.tensor(d)).sum() for g, d in zip(grads, v)]).sum()
+
+    step = 1e-5
+    ahead, behind = (slope(*(rn.tensor(a + s * step * d) for a, d in zip(arrays, u))).item() for s in (1, -1))
+    second = rn.grad(slope, tuple(range(len(arrays))))(*map(rn.tensor, arrays))
+    np.testing.assert_allclose(sum((g.numpy() * d).sum() for g, d in zip(second, u)), (ahead - behind) / (2 * step),
+                               rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("case", WITH_GRADIENTS)
 def test_stated_gradients_equal_derived_ones(case, monkeypatch):
     """Where a composition states its gradient, leaving the statement out must give the same, in float64."""
     def gradients():
