@@ -137,14 +137,39 @@ class Program:
             self.executable = (null if on == "null" else cpu).link(self.plan, target, threads)
 
     def run(self, inputs: Sequence[int], scalars: Sequence[int | float]) -> list[Region]:
-        """Run once; the outputs are in fresh memory, assigned leaves are changed in place."""
+        """Run once; the outputs are in fresh memory, assigned leaves are changed in place.
+
+        An exception that comes from outside (Ctrl-C) when the plan has already run to its end is held back: the caller says
+        what goes with the new state, and then raises it (`raise_held`).
+        """
         if self._inputs is not None:
             inputs = [inputs[i] for i in self._inputs]
         if self._scalars is not None:
             scalars = [scalars[i] for i in self._scalars]
         regions = [Region(Storage(size)) for size in self.output_sizes]
-        self.executable.run(inputs, [r.address for r in regions], scalars)
+        before = self.executable.finishes
+        try:
+            self.executable.run(inputs, [r.address for r in regions], scalars)
+        except BaseException as e:
+            if self.executable.finishes == before:
+                raise
+            _held.append(e)
         return regions
+
+
+_held: list[BaseException] = []
+
+
+def take_held() -> BaseException | None:
+    """The exception that was held back while a run's new state is recorded, if there is one: the caller is to raise it."""
+    return _held.pop() if _held else None
+
+
+def raise_held() -> None:
+    """Raise the exception that was held back."""
+    held = take_held()
+    if held is not None:
+        raise held
 
 
 def _places(needed: Sequence[Node], given: Sequence[Node]) -> list[int] | None:
@@ -249,11 +274,12 @@ def program(linear: Linear, outputs: Sequence[Node], assigns: Sequence[tuple[Nod
     return found
 
 
-def compute(outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]] = (),
-            linear: Linear | None = None) -> dict[Node, Region]:
+def compute(outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]] = (), linear: Linear | None = None, *,
+            hold: bool = False) -> dict[Node, Region]:
     """Compute `outputs`, and give each assigned leaf's bytes their new contents, in one run.
 
     linear   the same outputs and assigns, if they were written down already
+    hold     leave it to the caller to call `raise_held`
     returns  where each output lies. A node holds that as its data from then on, but for constants: those are shared by all
              programs, so what stands for their values is the caller's to keep
     """
@@ -273,4 +299,6 @@ def compute(outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]] = (),
             n.data = region
             if not n.needs_grad:
                 forget_history(n)
+        if not hold:
+            raise_held()
         return dict(zip(wanted, regions)) | {n: n.data for n in outputs if n.data is not None}

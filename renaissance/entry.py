@@ -148,6 +148,7 @@ class Entry:
         given = [source() for source in self.sources]
         scalars = [given[i][name] if name else flat[i] for i, name in self.scalars]
         regions = self.program.run(addresses, scalars)
+        held = engine.take_held()
         self.runs += 1
         for state in self._overwritten:
             if _references(state) > _ALONE:  # somebody still holds the old version: it must not pass for the new one
@@ -162,7 +163,10 @@ class Entry:
             overwrite([(flat[position], values[i])])
         for position, grad, i in self._regraded:
             flat[position]._grad = grad if i < 0 else values[i]
-        return self._delivered(values)
+        results = self._delivered(values)
+        if held is not None:
+            raise held
+        return results
 
     def _delivered(self, values: list[Tensor]) -> Any:
         """Gradients to their owners, results in the structure the function gave them."""

@@ -465,17 +465,20 @@ class Part:
         return self._place
 
 
-def overwrite(pairs: list[tuple[Tensor | Part, Tensor]]) -> None:
+def overwrite(pairs: list[tuple[Tensor | Part, Tensor]], then: Callable[[], None] | None = None) -> None:
     """Give each tensor the value beside it, in place where nobody else can see the bytes; all reads see the old values.
 
     Pending tensors that depend on the old values are computed in the same run. A tensor that is a part of another (a parameter
-    of a flat run) has its part replaced. The list is emptied: values that nobody else holds are not pending tensors.
+    of a flat run) has its part replaced. The list is emptied: values that nobody else holds are not pending tensors. `then` is
+    done when the new values are in place, even if Ctrl-C came meanwhile.
     """
     whole = [(t, detached(value.node)) for t, value in _wholes(pairs)]
     pairs.clear()
     if tracing.recorder is not None:
         for t, n in whole:
             t._rebind(mark(t, n) if t.node.op is VARIABLE else n)
+        if then is not None:
+            tracing.recorder.effect(then)
         return
     with engine.lock:
         leaves = [own_leaf(t) for t, _ in whole]
@@ -484,10 +487,11 @@ def overwrite(pairs: list[tuple[Tensor | Part, Tensor]]) -> None:
         candidates, linear = written_down(lambda found: Linear([*found, *fresh.values()], in_place, set(leaves)))
         others = chosen(candidates, linear)
         try:
-            computed = engine.compute([*others, *fresh.values()], in_place, linear if len(others) == len(candidates) else None)
+            computed = engine.compute([*others, *fresh.values()], in_place, linear if len(others) == len(candidates) else None,
+                                      hold=True)
         except CHECK_ERRORS:
             others = kept_promises(others)
-            computed = engine.compute(list(fresh.values()), in_place)
+            computed = engine.compute(list(fresh.values()), in_place, hold=True)
         for n in others:
             forget_history(n)
         for old, (t, _) in zip(leaves, whole):
@@ -495,6 +499,9 @@ def overwrite(pairs: list[tuple[Tensor | Part, Tensor]]) -> None:
                 stand_on(t, engine.leaf(old, engine.copied(computed[fresh[old]], old)))
             else:
                 renew(t, old)
+        if then is not None:
+            then()
+        engine.raise_held()
 
 
 def _wholes(pairs: Sequence[tuple[Tensor | Part, Tensor]]) -> list[tuple[Tensor, Tensor]]:

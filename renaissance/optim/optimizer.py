@@ -9,7 +9,7 @@ import numpy as np
 
 from renaissance import changes
 from renaissance.engine import scalar
-from renaissance.errors import ArgumentError, CheckpointError, RenaissanceError
+from renaissance.errors import ArgumentError, CheckpointError
 from renaissance.ir.dtype import DType
 from renaissance.ops.composed import call
 from renaissance.ops.elementwise import astype
@@ -134,17 +134,13 @@ class Optimizer:
                     used += [group.params[k] for k in segment]
         if not used:
             return
-        self._apply(pairs, [] if self.keep_grads else used)
 
         def count() -> None:
             self.steps += 1
             for counts, k in advance:
                 counts[k] += 1
 
-        if tracing.recorder is not None:
-            tracing.recorder.effect(count)
-        else:
-            count()
+        self._apply(pairs, [] if self.keep_grads else used, count)
 
     def lr(self, group: ParamGroup) -> float:
         """The rate of the coming step."""
@@ -173,17 +169,18 @@ class Optimizer:
         new, new_state = self._updated(astype(gather(params), group.wide), g, state, s, group)  # type: ignore[misc]
         return [*scatter(params, astype(new, params[0].dtype)), *((Part(group.state[n], start), t) for n, t in new_state.items())]
 
-    @staticmethod
-    def _apply(pairs: list[tuple[Tensor | Part, Tensor]], used: list[Parameter]) -> None:
-        """Overwrite, with the gradients of `used` let go so that they take no memory; they are given back when a check fails."""
+    def _apply(self, pairs: list[tuple[Tensor | Part, Tensor]], used: list[Parameter], then: Callable[[], None]) -> None:
+        """Overwrite, with the gradients of `used` let go so that they take no memory; they are given back if nothing changed."""
+        before = self.steps
         nodes = [p.grad.node for p in used]  # type: ignore[union-attr]
         for p in used:
             p.grad = USED
         try:
-            overwrite(pairs)
-        except RenaissanceError:
-            for p, n in zip(used, nodes):
-                p.grad = Tensor(n)
+            overwrite(pairs, then)
+        except BaseException:
+            if self.steps == before:
+                for p, n in zip(used, nodes):
+                    p.grad = Tensor(n)
             raise
 
     def _updated(self, p: Tensor, g: Tensor, state: dict[str, Tensor], s: dict[str, Tensor],

@@ -47,6 +47,7 @@ class Executable:
     """A plan linked for a pool.
 
     predicted_s   seconds a run should take
+    finishes      how many runs have gone to their end; after an exception it tells whether this one has, and so written state
     """
 
     def __init__(self, plan: Plan, table: Table, values: Values, pool: Pool, *, predicted_s: float):
@@ -61,6 +62,7 @@ class Executable:
         self._shared = pool.threads > 1 and any(chunks > 1 for _, _, chunks in table.rows)
         self._error = ctypes.c_int64(0)
         self._cancel = ctypes.c_int64(0)
+        self._finishes = ctypes.c_int64(0)
         self._stamps = np.zeros(len(table.rows), np.int64)
         self._slots = table.slots
         for slot in table.errors:
@@ -74,6 +76,10 @@ class Executable:
         self._direct = len(self._segments) == 1 and not self._hosts and predicted_s <= PATIENT_S
         self._only_order = self._orders[0].ctypes.data if self._direct else 0
         self._row_count = len(table.rows)
+
+    @property
+    def finishes(self) -> int:
+        return self._finishes.value
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int | None], scalars: Sequence[int | float] = ()) -> None:
         """Run once.
@@ -120,6 +126,8 @@ class Executable:
                 raise interrupt
             if done != last:
                 self._raise_failed()
+        if not self._segments or self._segments[-1][0] in self._hosts:  # else the driver counts
+            self._finishes.value += 1
         if collector is not None:
             collector.add(self, self._stamps)
         if interrupt is not None:
@@ -146,6 +154,7 @@ class Executable:
             native.ORDER_COMMIT: self.commit, native.ORDER_ERROR: ctypes.addressof(self._error),
             native.ORDER_CANCEL: ctypes.addressof(self._cancel), native.ORDER_PATCHES: self._patches.ctypes.data,
             native.ORDER_PATCH_COUNT: len(self._patches), native.ORDER_VALUES: self._values.address,
+            native.ORDER_FINISHES: ctypes.addressof(self._finishes) if last == len(self._rows) else 0,
         }
         for offset, value in fields.items():
             order[offset // 8] = value

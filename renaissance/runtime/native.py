@@ -53,7 +53,8 @@ ORDER_STAMPS = 48
 ORDER_PATCHES = 56
 ORDER_PATCH_COUNT = 64
 ORDER_VALUES = 72
-ORDER_BYTES = 80
+ORDER_FINISHES = 80
+ORDER_BYTES = 88
 
 # A table row is (function, argument block, chunks, 0); a patch is (slot address, number of the value, bytes to add to it).
 ROW_WORDS = 4
@@ -226,7 +227,7 @@ end:
 """
 
 # Run an order; the row after the last one that ran: less than `last` if a cancel was seen up to the commit row; -1 if a check
-# failed, in which case no later row ran.
+# failed, in which case no later row ran. Having run to `last`, it counts that in the word `finishes`, if the order has one.
 _WALK = f"""
 define internal i64 @walk(ptr %pool, ptr %order) nounwind {{
 entry:
@@ -254,6 +255,7 @@ start:
 {_load("order", "table", ORDER_TABLE, "ptr")}{_load("order", "first", ORDER_FIRST)}{_load("order", "last", ORDER_LAST)}
 {_load("order", "commit", ORDER_COMMIT)}{_load("order", "error.word", ORDER_ERROR, "ptr")}
 {_load("order", "cancel.word", ORDER_CANCEL, "ptr")}{_load("order", "stamps", ORDER_STAMPS, "ptr")}
+{_load("order", "finishes", ORDER_FINISHES, "ptr")}
 {_load("pool", "base", SCRATCH, "ptr")}{_load("pool", "workers", WORKERS)}
   store atomic i64 0, ptr %error.word monotonic, align 8
   %stamped = icmp ne ptr %stamps, null
@@ -315,6 +317,16 @@ row.end:
 end:
   %result = phi i64 [-1, %next], [%i, %look], [%i, %consider]
   call void @llvm.x86.sse.ldmxcsr(ptr %mxcsr)
+  %complete = icmp eq i64 %result, %last
+  %counts = icmp ne ptr %finishes, null
+  %count = and i1 %complete, %counts
+  br i1 %count, label %finish, label %leave
+finish:
+  %known = load i64, ptr %finishes, align 8
+  %known1 = add i64 %known, 1
+  store i64 %known1, ptr %finishes, align 8
+  br label %leave
+leave:
   ret i64 %result
 }}
 """

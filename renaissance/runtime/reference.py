@@ -48,6 +48,8 @@ def check_error(message: str) -> errors.RenaissanceError:
 class ReferenceExecutable:
     """A graph with the interface of a linked plan."""
 
+    finishes = 0
+
     def __init__(self, graph: Graph):
         self._graph = graph
         self._nodes = graph.nodes()

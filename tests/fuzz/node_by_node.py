@@ -44,6 +44,8 @@ def alone(n: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
 class NodeByNode:
     """A graph with the interface of a linked plan."""
 
+    finishes = 0
+
     def __init__(self, graph: Graph):
         self._graph = graph if not any(n.op.kind == "composed" for n in graph.nodes()) else expanded(graph)
         self._nodes = self._graph.nodes()
