@@ -134,7 +134,8 @@ def test_instruction_sets_agree(of):
 
 
 def test_small_work_is_one_chunk_and_large_work_is_shared():
-    assert lower_contraction(product(NT, 128, 45, 45, float32), HOST, 8).chunks == 1
+    assert lower_contraction(product(NT, 128, 45, 10, float32), HOST, 8).chunks == 1
+    assert lower_contraction(product(NT, 128, 45, 45, float32), HOST, 8).chunks == 2
     assert lower_contraction(product(NT, 200, 1024, 784, float32), HOST, 2).chunks >= 2
     assert lower_contraction(product(NT, 200, 1024, 784, float32), HOST, 8).chunks >= 8
 

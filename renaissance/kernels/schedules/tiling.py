@@ -14,7 +14,7 @@ from renaissance.ir.plan import Contraction
 from renaissance.ir.target import Target
 from renaissance.kernels.schedules.microkernel import Unit
 
-_SMALL_FLOPS = 1_000_000  # less than this is not worth a second thread,
+_SMALL_FLOPS = 400_000    # less than this is not worth a second thread,
 _CHUNK_FLOPS = 250_000    # and no chunk is made shorter than this: about a microsecond
 _ONE_PASS = 1024          # units of k up to which a reduction is not cut into blocks,
 _K_BLOCK = 384            # and the longest block of those that are
