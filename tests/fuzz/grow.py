@@ -13,7 +13,7 @@ from .combining_steps import Combining
 from .growing import Kind, broadcasts
 from .movement_steps import Movement
 from .pointwise_steps import Pointwise
-from .program import Program, Step
+from .program import OPTIMIZERS, Program, Step
 
 
 class Grower(Pointwise, Combining, Movement):
@@ -44,7 +44,19 @@ class Grower(Pointwise, Combining, Movement):
         losses: list[int] = []
         if floats and self.gradient != "none":
             losses = self.some_of(floats[-6:], 1, 3)
-        return Program(tuple(self.inputs), steps, tuple(outputs), tuple(losses), self.gradient, self.precision)
+        return Program(tuple(self.inputs), steps, tuple(outputs), tuple(losses), self.gradient, self.precision, self._after(place))
+
+    def _after(self, place: Callable[[int], int]) -> tuple[tuple[int, int], ...]:
+        """States of programs with a gradient are overwritten when that has been taken."""
+        found = []
+        for i, x in enumerate(self.inputs):
+            if x.role == "state" and self.gradient in OPTIMIZERS:
+                k = self.kinds[i]
+                value = self.pick(lambda o, k=k: o is not k and o.dtype == k.dtype and broadcasts(o.shape, k.shape)
+                                  and np.broadcast_shapes(o.shape, k.shape) == k.shape)
+                if value is not None:
+                    found.append((i, place(value)))
+        return tuple(found)
 
     def step_random(self) -> None:
         name = self.one_of(("uniform", "normal", "bernoulli", "randint", "dropout"))
@@ -58,7 +70,7 @@ class Grower(Pointwise, Combining, Movement):
         self.add(name, (), (shape,), Kind(shape, dtype, (-5, 9) if name == "randint" else None))
 
     def step_copy(self) -> None:
-        if self.gradient in ("grad", "backward") or (self.gradient != "none" and self.number(0, 3)):
+        if self.gradient != "none":
             return
         s = self.pick(lambda k: k in self.kinds and self.inputs[self.kinds.index(k)].role == "state")
         if s is None:

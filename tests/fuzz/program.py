@@ -72,6 +72,7 @@ class Program:
     losses     numbers of the float values whose sum of squares (bounded) is differentiated
     gradient   'none'; 'backward': of the parameters; 'grad': of the float arguments by rn.value_and_grad; or an optimizer's name
     precision  of contractions
+    after      (state, value): what states are overwritten with at the end
     """
 
     inputs: tuple[Input, ...]
@@ -80,13 +81,14 @@ class Program:
     losses: tuple[int, ...] = ()
     gradient: str = "none"
     precision: str = "fp32"
+    after: tuple[tuple[int, int], ...] = ()
 
     def __str__(self) -> str:
         lines = [f"v{i} = {x}" for i, x in enumerate(self.inputs)]
         lines += [f"v{i} = {s}" for i, s in enumerate(self.steps, len(self.inputs))]
         losses = ", ".join(f"v{i}" for i in self.losses)
         return "\n".join([*lines, f"return {', '.join(f'v{i}' for i in self.outputs)}",
-                          f"gradient: {self.gradient} of {losses}; precision {self.precision}"])
+                          f"gradient: {self.gradient} of {losses}; precision {self.precision}; after: {self.after}"])
 
 
 @dataclass
@@ -137,7 +139,10 @@ class Run:
                     loss.backward()
                 if self.optimizer is not None:
                     self.optimizer.step()
-        return [t.detach() for t in outputs]
+        results = [t.detach() for t in outputs]
+        for state, value in self.program.after:
+            values[state].copy_(values[value])
+        return results
 
     def _with_functional_gradient(self, *arguments: Any) -> list[Any]:
         wanted = tuple(i for i, t in enumerate(arguments) if t.dtype.is_float)

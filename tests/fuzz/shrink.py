@@ -26,18 +26,18 @@ def smaller(program: Program, fails: Callable[[Program], bool]) -> Program:
 
 
 def _weight(program: Program) -> tuple[int, ...]:
-    return (len(program.steps), len(program.outputs) + len(program.losses), len(program.inputs), program.gradient != "none",
+    return (len(program.steps), len(program.outputs) + len(program.losses) + len(program.after), len(program.inputs), program.gradient != "none",
             program.precision != "fp32")
 
 
 def _candidates(program: Program) -> Iterator[Program]:
-    for field in ("outputs", "losses"):
+    for field in ("outputs", "losses", "after"):
         numbers = getattr(program, field)
-        for k in range(len(numbers) if field == "losses" or len(numbers) > 1 else 0):
+        for k in range(len(numbers) if field != "outputs" or len(numbers) > 1 else 0):
             yield _used(dataclasses.replace(program, **{field: numbers[:k] + numbers[k + 1:]}))
-    yield dataclasses.replace(program, gradient="none", losses=())
+    yield dataclasses.replace(program, gradient="none", losses=(), after=())
     yield dataclasses.replace(program, precision="fp32")
-    read = {i for s in program.steps for i in s.inputs} | {*program.outputs, *program.losses}
+    read = {i for s in program.steps for i in s.inputs} | _wanted(program)
     for k in reversed(range(len(program.steps))):
         if len(program.inputs) + k not in read:
             yield _without(program, k)
@@ -52,7 +52,8 @@ def _renumbered(program: Program, steps: Iterable[Step], there: Callable[[int], 
     """The program with other steps, and another number for each value read."""
     changed = tuple(dataclasses.replace(s, inputs=tuple(map(there, s.inputs))) for s in steps)
     outputs, losses = (tuple(map(there, numbers)) for numbers in (program.outputs, program.losses))
-    return dataclasses.replace(program, steps=changed, outputs=outputs, losses=losses)
+    after = tuple((there(state), there(value)) for state, value in program.after)
+    return dataclasses.replace(program, steps=changed, outputs=outputs, losses=losses, after=after)
 
 
 def _replaced(program: Program, old: int, new: int) -> Program:
@@ -63,7 +64,7 @@ def _replaced(program: Program, old: int, new: int) -> Program:
 def _given(program: Program, k: int) -> Program:
     """A step's result as an argument with small whole numbers instead."""
     count = len(program.inputs)
-    value = _quietly(dataclasses.replace(program, steps=program.steps[:k + 1], outputs=(count + k,), losses=(), gradient="none"))
+    value = _quietly(dataclasses.replace(program, steps=program.steps[:k + 1], outputs=(count + k,), losses=(), gradient="none", after=()))
     values = "halves" if dtype_of(value.dtype).kind == "f" else (int(value.min(initial=0)), int(value.max(initial=0)) + 1)
     given = Input(value.shape, dtype_of(value.dtype).name, "argument", values, 100 + k)
 
@@ -85,10 +86,14 @@ def _quietly(program: Program) -> np.ndarray:
         return Run(program, calls=1).results()[0]
 
 
+def _wanted(program: Program) -> set[int]:
+    return {*program.outputs, *program.losses, *(i for pair in program.after for i in pair)}
+
+
 def _used(program: Program) -> Program:
     """Without the steps and inputs that nothing needs."""
     count = len(program.inputs)
-    needed = {*program.outputs, *program.losses}
+    needed = _wanted(program)
     for k in reversed(range(len(program.steps))):
         step = program.steps[k]
         if count + k in needed or (step.name == "copy_" and step.inputs[0] in needed):

@@ -553,7 +553,7 @@ def test_what_a_step_writes_is_not_computed_a_second_time(monkeypatch):
     """New weights and state that nobody else holds are written in place, not kept as results as well."""
     kept = []
     compute = engine.compute
-    monkeypatch.setattr(engine, "compute", lambda outputs, *rest: (kept.append(list(outputs)), compute(outputs, *rest))[1])
+    monkeypatch.setattr(engine, "compute", lambda outputs, *rest, **more: (kept.append(list(outputs)), compute(outputs, *rest, **more))[1])
     m = model()
     o = optim.AdamW(m.parameters(), lr=1e-2)
     for i in range(3):
