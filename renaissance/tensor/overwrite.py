@@ -91,8 +91,8 @@ def _wholes(pairs: Sequence[tuple[Tensor | Part, Tensor]]) -> list[tuple[Tensor,
 
 def renew(t: Tensor, old: Node) -> None:
     """After the bytes of leaf `old` were overwritten: the tensor is a new leaf on them, the old one is stale."""
-    made, old.data = leaf(old, old.data), STALE
-    t.refill(made)
+    t.refill(leaf(old, old.data))
+    old.data = STALE  # last: an interrupt in between must not leave the tensor without bytes
 
 
 def own_leaf(t: Tensor) -> Node:
