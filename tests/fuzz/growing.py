@@ -12,7 +12,7 @@ from renaissance.ir.dtype import dtype as dtype_of
 from renaissance.ir.dtype import promote
 
 from .choices import Choices
-from .program import Input, Step
+from .program import OPTIMIZERS, Input, Step
 
 SIZES = (1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 33, 64, 67, 0)
 LONG_SHAPES = ((4099,), (2, 4100), (8200,), (300, 3), (517, 2), (2, 259, 3), (1000, 17), (3, 1300, 1), (70, 80), (130, 129), (300, 257), (65537,),
@@ -51,7 +51,7 @@ class Growing:
 
     def __init__(self, choices: Choices):
         self.one_of, self.number, self.some_of, self.order = choices.one_of, choices.number, choices.some_of, choices.order
-        self.gradient = self.one_of(("none", "backward", "grad", "sgd", "adamw", "none"))
+        self.gradient = self.one_of(("none", "none", "backward", "grad", *OPTIMIZERS))
         self.precision = self.one_of(("fp32", "fp32", "bf16"))
         self.special = self.gradient == "none" and self.yes()
         self.inputs: list[Input] = []

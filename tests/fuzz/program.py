@@ -19,6 +19,9 @@ from .operations import OPERATIONS
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "sgd": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
     "adamw": lambda p: optim.AdamW(p, lr=0.01),
+    "adam": lambda p: optim.Adam(p, lr=0.01, amsgrad=True, weight_decay=0.1),
+    "lars": lambda p: optim.LARS(p, lr=0.1, momentum=0.5),
+    "clipped": lambda p: optim.SGD(p, lr=optim.Cosine(0.1, warmup_steps=1, total_steps=9), momentum=0.9, nesterov=True),
 }
 
 
@@ -128,6 +131,7 @@ class Run:
         if self.program.gradient == "grad":
             return self._with_functional_gradient(*arguments)
         values = self._values(arguments)
+        parameters = [t for t, x in zip(self.tensors, self.program.inputs) if x.role == "parameter"]
         outputs = [values[i] for i in self.program.outputs]
         if self.program.gradient != "none":
             loss = self._loss(values)
@@ -137,6 +141,8 @@ class Run:
                     self.optimizer.zero_grad()
                 if loss.requires_grad:
                     loss.backward()
+                if self.program.gradient == "clipped":
+                    outputs.append(optim.clip_grad_norm_(parameters, 0.5))
                 if self.optimizer is not None:
                     self.optimizer.step()
         results = [t.detach() for t in outputs]
