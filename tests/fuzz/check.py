@@ -43,7 +43,7 @@ def check(program: Program, number: int = 0, *, everywhere: bool = False) -> Non
                 with machine(threads=threads):
                     _compare(Run(program), expected, f"{threads} threads")
             if not has_narrow_products(program):
-                for isa in ("avx2", "sse"):
+                for isa in narrower(engine.host_target().isa):
                     with machine(isa=isa):
                         _compare(Run(program), expected, isa)
 
@@ -58,6 +58,12 @@ def _compare(run: Run, expected: list[np.ndarray] | None, how: str) -> None:
     assert len(got) == len(expected)
     for i, (a, b) in enumerate(zip(got, expected)):
         assert_same(a, b, f"{how}: result {i}")
+
+
+def narrower(isa: str) -> tuple[str, ...]:
+    """The instruction sets with narrower vectors."""
+    order = ("avx512", "avx2", "sse")
+    return order[order.index(isa) + 1:]
 
 
 def has_narrow_products(program: Program) -> bool:
