@@ -32,7 +32,7 @@ from renaissance.runtime.plan_cache import load_plan, store_plan
 from renaissance.runtime.reference import ReferenceExecutable
 from renaissance.runtime.storage import Storage
 
-PROGRAMS = 512
+PROGRAMS = 256
 _KEY_FORM = 3  # what a plan's key stands for: another number when that changes, so that no plan of old is taken for a new one
 
 lock = fork_safe_lock()

@@ -24,7 +24,7 @@ from renaissance.ops.precision import narrow_dtype
 from renaissance.ops.value import CONST, IOTA, LEAF, Value, apply, enable_grad, observing
 from renaissance.recent import Recent
 
-TEMPLATES = 2048
+TEMPLATES = 1024
 
 
 class Template:

@@ -17,6 +17,7 @@ from renaissance.tensor import USED, Tensor, mark, tracing, user_line
 from renaissance.tensor.promises import bare
 from renaissance.trace.number import TracedNumber
 
+_UNSEEN = object()  # in place of a gradient that the function did not look at before it set another
 Slot = int | Tensor  # what a compiled function reads or changes: the argument at a position, or a tensor from outside
 
 
@@ -157,7 +158,7 @@ class Recorder:
                 raise GradientError(f"backward() inside a compiled function at {user_line()} reaches a tensor computed outside "
                                     "of it from what asks for a gradient: compute it inside, or detach() it")
             if id(t) not in self._regraded:
-                self._regraded[id(t)] = (t, t._grad, self)
+                self._regraded[id(t)] = (t, t._grad, _UNSEEN)
         t._grad = value
 
     def scalars(self, source: Callable[[], dict[str, int | float]], dtype: DType) -> dict[str, Tensor]:
