@@ -176,8 +176,8 @@ class Body:
     def _gather(self, n: Node, at: IndexMap, index: int) -> int:
         place = self._table(n.inputs[0])
         (stride,), offset = place.position
-        index = self._plus(self._times(index, stride), offset)
-        return self._add("load_at", (index, *self._mask(at.guards)), self._operands.number(place.buffer, "in"), n.dtype)
+        table = Access(self._operands.number(place.buffer, "in"), (1,), offset)
+        return self._add("load_at", (self._times(index, stride), *self._mask(at.guards)), table, n.dtype)
 
     def _table(self, x: Node) -> Place:
         """Where element i of a 1-d value lies, as an affine function of i.

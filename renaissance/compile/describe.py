@@ -96,7 +96,7 @@ def cost(spec: Spec, dtypes: list[DType], sizes_bytes: list[int]) -> tuple[int, 
             if i.op == "load":
                 _touch(touched, i.attr, extents)  # type: ignore[arg-type]
             elif i.op == "load_at":
-                touched[i.attr][i.args] = math.prod(extents)  # type: ignore[index]
+                touched[i.attr.operand][i.attr, i.args] = math.prod(extents)  # type: ignore[union-attr]
         for store in stores:
             _touch(touched, store.access, extents)
         return sum(i.op not in _FREE for i in body) * math.prod(extents)

@@ -14,7 +14,23 @@ from typing import Any
 from renaissance.data.draws import SampleDraws
 from renaissance.errors import ArgumentError, DTypeError, ShapeError
 from renaissance.ir import dtype as dt
-from renaissance.ops.elementwise import astype, clip, cos, exp, floor, greater_equal, less, logical_and, round_, sin, sqrt, where
+from renaissance.ops.elementwise import (
+    astype,
+    clip,
+    cos,
+    exp,
+    floor,
+    greater,
+    greater_equal,
+    less,
+    logical_and,
+    maximum,
+    minimum,
+    round_,
+    sin,
+    sqrt,
+    where,
+)
 from renaissance.ops.index import arange_like, gather_inside
 from renaissance.ops.movement import concat
 from renaissance.tensor import Tensor, tensor
@@ -35,6 +51,7 @@ class Images:
     rows      stored row    = rows[0] i + rows[1] j + rows[2] of output pixel (i, j); numbers or (B,) tensors
     columns   stored column = columns[0] i + columns[1] j + columns[2]
     whole     all coordinates are whole numbers: no interpolation is needed
+    normalize  what is done to the pixels as soon as they are read
     pixels    (B, C, H, W) float32, once something needed them
     """
 
@@ -45,6 +62,7 @@ class Images:
     rows: Row = (1.0, 0.0, 0.0)
     columns: Row = (0.0, 1.0, 0.0)
     whole: bool = True
+    normalize: Transform | None = None
     pixels: Any = field(default=None)
 
     def warp(self, rows: Row, columns: Row, size: tuple[int, int], whole: bool) -> None:
@@ -56,9 +74,11 @@ class Images:
         self.whole = self.whole and whole
 
     def read(self) -> Any:
-        """The pixels, warped on first use; uint8 counts as value / 255."""
+        """The pixels, warped and normalised on first use; uint8 counts as value / 255."""
         if self.pixels is None:
             self.pixels = _sample(self)
+            if self.normalize is not None:
+                self.normalize(self)
         return self.pixels
 
     @property
@@ -102,46 +122,66 @@ def _spread(value: Any, shape: tuple[int, int, int]) -> Any:
 
 
 def _sample(images: Images) -> Any:
-    """Read every output pixel: the four stored neighbours, weighted by nearness; outside the stored image is 0."""
+    """Read every output pixel: the stored neighbours, weighted by nearness; outside the stored image is 0."""
     stored = images.stored
-    height, width = stored.shape[1:3]
-    channels = stored.shape[3] if stored.ndim == 4 else 1
     shape, i, j = _grid(images)
 
     def coordinate(row: Row) -> Any:
         a, b, c = (_spread(v, shape) for v in row)
         return _plus(_plus(_mul(a, i), _mul(b, j)), c)
 
-    y, x = coordinate(images.rows), coordinate(images.columns)
-    top, left = (y, x) if images.whole else (floor(y), floor(x))
-    first = (images.samples * (height * width)).reshape(shape[0], 1, 1).broadcast_to(shape)
+    rows = _near(coordinate(images.rows), stored.shape[1], images.whole)
+    columns = _near(coordinate(images.columns), stored.shape[2], images.whole)
+    planes = [_blend(images, shape, rows, columns, channel) for channel in range(_channels(stored))]
+    return planes[0] if len(planes) == 1 else concat(planes, 1)
+
+
+def _channels(stored: Tensor) -> int:
+    return stored.shape[3] if stored.ndim == 4 else 1
+
+
+def _near(at: Any, n: int, whole: bool) -> tuple[Any, list[Any]]:
+    """The first of the neighbours of a coordinate among 0 ... n - 1, and the weight of it and of those after it.
+
+    The weight of neighbour k is max(0, 1 - |at - k|), which is 0 for both if the coordinate is outside.
+    """
+    count = 1 if whole else min(2, n)
+    first = minimum(maximum(floor(at), 0.0), float(n - count))
+    return first, [maximum(1.0 - abs(at - (first + float(k))), 0.0) for k in range(count)]
+
+
+def _blend(images: Images, shape: tuple[int, int, int], rows: tuple[Any, list[Any]], columns: tuple[Any, list[Any]],
+           channel: int) -> Any:
+    """A channel (B, 1, H, W) of the pixels."""
+    stored, channels = images.stored, _channels(images.stored)
+    height, width = stored.shape[1:3]
+    (top, down), (left, across) = rows, columns
+    at = (images.samples * (height * width)).reshape(shape[0], 1, 1).broadcast_to(shape)
+    if height * width <= _EXACT:
+        at = at + astype(top * float(width) + left, dt.int64)
+    else:
+        at = at + astype(top, dt.int64) * width + astype(left, dt.int64)
+    at = at * channels if channels > 1 else at
+    # Of the neighbours' elements, which lie at fixed distances, the same number is picked from shifted views.
     flat = stored.reshape(stored.size)
+    length = stored.size - ((len(down) - 1) * width + len(across) - 1) * channels
 
-    def neighbour(dy: int, dx: int, channel: int) -> Any:
-        r, c = top + float(dy), left + float(dx)
-        inside = logical_and(logical_and(greater_equal(r, 0.0), less(r, float(height))),
-                             logical_and(greater_equal(c, 0.0), less(c, float(width))))
-        r, c = clip(r, 0.0, height - 1.0), clip(c, 0.0, width - 1.0)
-        if height * width <= _EXACT:
-            at = first + astype(r * float(width) + c, dt.int64)
-        else:
-            at = first + astype(r, dt.int64) * width + astype(c, dt.int64)
-        if channels > 1:
-            at = at * channels + channel
-        value = astype(gather_inside(flat, at), dt.float32)
-        return where(inside, value, 0.0)
+    def neighbour(row: int, column: int) -> Any:
+        shift = (row * width + column) * channels
+        value = astype(gather_inside(flat[shift + channel:shift + channel + length - channel], at), dt.float32)
+        # A float pixel can be infinite: it must not spoil those it does not reach.
+        return value if not stored.dtype.is_float else where(greater(down[row] * across[column], 0.0), value, 0.0)
 
-    planes = []
-    for channel in range(channels):
-        if images.whole:
-            value = neighbour(0, 0, channel)
-        else:
-            fy, fx = y - top, x - left
-            upper = neighbour(0, 0, channel) * (1.0 - fx) + neighbour(0, 1, channel) * fx
-            lower = neighbour(1, 0, channel) * (1.0 - fx) + neighbour(1, 1, channel) * fx
-            value = upper * (1.0 - fy) + lower * fy
-        planes.append((value * (1 / 255) if stored.dtype is dt.uint8 else value).reshape(shape[0], 1, *images.size))
-    return planes[0] if channels == 1 else concat(planes, 1)
+    lines = [_weighted([neighbour(r, c) for c in range(len(across))], across) for r in range(len(down))]
+    value = _weighted(lines, down)
+    return (value * (1 / 255) if stored.dtype is dt.uint8 else value).reshape(shape[0], 1, *images.size)
+
+
+def _weighted(values: list[Any], weights: list[Any]) -> Any:
+    total = values[0] * weights[0]
+    for value, weight in zip(values[1:], weights[1:]):
+        total = total + value * weight
+    return total
 
 
 class Transform:
@@ -317,12 +357,14 @@ class Normalize(Transform):
         images.pixels = (pixels - mean) / std
 
 
-def augmented(stored: Tensor, samples: Tensor, chain: Sequence[Transform], draws: SampleDraws) -> Any:
+def augmented(stored: Tensor, samples: Tensor, chain: Sequence[Transform], draws: SampleDraws,
+              normalize: Normalize | None = None) -> Any:
     """The batch of `samples`, after the chain.
 
-    stored   (N, H, W) or (N, H, W, C): uint8, counted as value / 255, or float
-    samples  (B,) int64, each from 0 to N - 1
-    returns  (B, C, H', W') float32
+    stored     (N, H, W) or (N, H, W, C): uint8, counted as value / 255, or float
+    samples    (B,) int64, each from 0 to N - 1
+    normalize  done behind the geometric transforms, before those that change pixels, which write in normalised units
+    returns    (B, C, H', W') float32
     raises   ShapeError, DTypeError for stored images of another form; ArgumentError for a link of the chain that is no Transform;
              what the transforms raise
     """
@@ -336,7 +378,7 @@ def augmented(stored: Tensor, samples: Tensor, chain: Sequence[Transform], draws
     if wrong := [t for t in chain if not isinstance(t, Transform)]:
         raise ArgumentError(f"augmentation takes Transforms such as Pad(2), got {wrong[0]!r}")
     draws.start()
-    images = Images(stored, samples, draws, (stored.shape[1], stored.shape[2]))
+    images = Images(stored, samples, draws, (stored.shape[1], stored.shape[2]), normalize=normalize)
     for transform in chain:
         transform(images)
     return images.read()

@@ -27,7 +27,8 @@ class Instr:
 
     op is a word of `ops/scalar.py` (attr None unless stated there), or one of
       load      attr Access; args () or (mask,): where mask is false nothing is read and the value is 0
-      load_at   attr operand number; args (index,) or (index, mask): element `index` (int64) of the operand, flat
+      load_at   attr Access of one dimension with stride 1; args (index,) or (index, mask): element offset + `index` (int64) of
+                the operand, flat
       const     attr the value, as bytes in the dtype's NumPy form
       scalar    attr number of a run-time scalar of the Plan
       coord     attr dimension of the index space; dtype int64

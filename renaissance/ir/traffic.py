@@ -92,8 +92,8 @@ def _loads(item: Item, body: Body) -> Iterator[Touch]:
             assert isinstance(i.attr, Access)
             yield Touch(item.operands[i.attr.operand].buffer, i.attr, body.sweep, body.extents)
         elif i.op == "load_at":
-            assert isinstance(i.attr, int)
-            yield Touch(item.operands[i.attr].buffer, None, body.sweep, body.extents)
+            assert isinstance(i.attr, Access)
+            yield Touch(item.operands[i.attr.operand].buffer, None, body.sweep, body.extents)
 
 
 def may_overwrite(item: Item, source: int, target: int) -> bool:

@@ -112,8 +112,8 @@ class _ItemCheck:
             if instr.dtype is not self._item.operands[instr.attr.operand].dtype:
                 raise PlanError(f"{where}: loads {instr.dtype.name} from {self._item.operands[instr.attr.operand].dtype.name}")
         elif instr.op == "load_at":
-            assert isinstance(instr.attr, int)
-            if body.code[instr.args[0]].dtype is not dt.int64 or instr.dtype is not self._item.operands[instr.attr].dtype:
+            assert isinstance(instr.attr, Access)
+            if body.code[instr.args[0]].dtype is not dt.int64 or instr.dtype is not self._item.operands[instr.attr.operand].dtype:
                 raise PlanError(f"{where}: takes an int64 index and gives the dtype of its operand")
         elif instr.op == "coord":
             if instr.attr not in range(len(body.extents)):

@@ -7,8 +7,9 @@ left of a body after that - slot numbers in place of values - is the pattern, an
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,6 +44,14 @@ class Place:
     row: str
 
 
+class Table(NamedTuple):
+    """What a kernel picks elements from by number: element `number + shift` (shift 0 or 1) behind the address in a slot."""
+
+    slot: int
+    dtype: DType
+    shift: int
+
+
 class Arguments:
     """Collects slots. `vector` is the dimension of the index space that lies along the lanes."""
 
@@ -63,9 +72,10 @@ class Arguments:
     def int(self, value: int) -> int:
         return self.slot(("int", int(value)), I64)
 
-    def operand(self, number: int) -> int:
-        """The slot of an operand's own address."""
-        return self._once(("operand", number), ("operand", number, 0), PTR)
+    def operand(self, number: int, element: int = 0) -> int:
+        """The slot of the address of an operand's element."""
+        offset_bytes = element * self.operands[number].dtype.size
+        return self._once(("operand", number, element), ("operand", number, offset_bytes), PTR)
 
     def scalar(self, number: int, dtype: DType) -> int:
         """The slot of a run-time scalar, read in its memory form."""
@@ -99,14 +109,23 @@ class Arguments:
 
     def bind(self, body: Sequence[Instr]) -> tuple[Instr, ...]:
         """The body with attrs turned into numbers of places and slots: its pattern, which `body.emit` takes."""
-        return tuple(replace(i, attr=self._attribute(n, i, body)) for n, i in enumerate(body))
+        picked = {(i.attr, i.args) for i in body if i.op == "load_at"}
+        return tuple(replace(i, attr=self._table(i, picked) if i.op == "load_at" else self._attribute(n, i, body))
+                     for n, i in enumerate(body))
+
+    def _table(self, instr: Instr, picked: set[tuple[Hashable, tuple[int, ...]]]) -> Table:
+        """How a load_at is bound. Of elements that are picked side by side, every second is known as the other's neighbour."""
+        access: Access = instr.attr  # type: ignore[assignment]
+        before = access.offset
+        while (replace(access, offset=before - 1), instr.args) in picked:
+            before -= 1
+        shift = (access.offset - before) % 2
+        return Table(self.operand(access.operand, access.offset - shift), self.operands[access.operand].dtype, shift)
 
     def _attribute(self, number: int, instr: Instr, body: Sequence[Instr]) -> object:
         attr = instr.attr
         if instr.op == "load":
             return self.place(attr)  # type: ignore[arg-type]
-        if instr.op == "load_at":
-            return (self.operand(attr), self.operands[attr].dtype)  # type: ignore[arg-type, call-overload]
         if instr.op == "scalar":
             return self.scalar(attr, instr.dtype)  # type: ignore[arg-type]
         if instr.op == "philox":

@@ -13,13 +13,16 @@ from collections.abc import Mapping, Sequence
 from renaissance.errors import KernelError
 from renaissance.ir.dtype import DType
 from renaissance.ir.plan import Instr
-from renaissance.kernels.arguments import Frame, Place
+from renaissance.kernels.arguments import Frame, Place, Table
 from renaissance.kernels.lanes import any_lane, both
 from renaissance.kernels.loops import I64, Builder, Value, vec
 from renaissance.kernels.numbers import cast, from_memory, memory, register, rounded, to_memory
 from renaissance.kernels.philox import philox
 from renaissance.kernels.steps import lane_steps
 from renaissance.kernels.words import apply, is_exact
+
+_NARROW = 2  # bytes: elements up to here are picked one by one
+_BITS = {1: "i8", 2: "i16", 4: "i32"}
 
 Index = Sequence[Value | None]
 Carries = Mapping[tuple[int, int], Value]
@@ -107,6 +110,7 @@ class _Emitter:
         self.steps = lane_steps(body, frame.places, frame.vector)
         self.given: Mapping[object, Value | None] = {}
         self.values: list[Value] = []
+        self.picked: dict[tuple[int, Table], Value] = {}
 
     def spread(self, value: Value) -> Value:
         """A scalar in all lanes."""
@@ -149,16 +153,41 @@ class _Emitter:
 
     def _load_at(self, instr: Instr, args: list[Value]) -> Value:
         b = self.b
-        slot, dtype = instr.attr  # type: ignore[misc]
+        table: Table = instr.attr  # type: ignore[assignment]
+        dtype, step = table.dtype, self.steps[instr.args[0]]
+        if len(args) == 1 and self.lanes > 1 and step != 1 and dtype.size <= _NARROW:
+            return from_memory(b, self._picked(table, instr.args[0], args[0]), dtype)
+        start = b.offset(self.frame[table.slot], table.shift * dtype.size)
         if self.lanes == 1:
-            at = b.offset(self.frame[slot], b.mul(args[0], dtype.size))
-            return self._one(at, dtype, args[1] if len(args) == 2 else None)
+            return self._one(b.offset(start, b.mul(args[0], dtype.size)), dtype, args[1] if len(args) == 2 else None)
         mask = both(b, self.mask, args[1] if len(args) == 2 else None)
         type = memory(dtype, self.lanes)
-        if self.steps[instr.args[0]] == 1:  # a row of a table: its elements lie side by side
-            at = b.offset(self.frame[slot], b.mul(b.extract(args[0], 0), dtype.size))
+        if step == 1:  # a row of a table: its elements lie side by side
+            at = b.offset(start, b.mul(b.extract(args[0], 0), dtype.size))
             return from_memory(b, b.load(at, type, mask=mask), dtype)
-        return from_memory(b, b.gather(self.frame[slot], args[0], type, mask), dtype)
+        return from_memory(b, b.gather(start, args[0], type, mask), dtype)
+
+    def _picked(self, table: Table, index: int, numbers: Value) -> Value:
+        """Narrow elements, for which there is no gather instruction: lane by lane, what shares the index together, neighbours in
+        one load. Behind the last row of a masked vector lane 0, which is always there, is read again."""
+        if (index, table) not in self.picked:
+            b, lanes = self.b, self.lanes
+            if self.mask is not None:
+                numbers = b.select(self.mask, numbers, b.splat(b.extract(numbers, 0), lanes))
+            tables: list[Table] = [i.attr for i in self.body if i.op == "load_at" and i.args == (index,)]  # type: ignore[misc]
+            size = {t.slot: t.dtype.size for t in tables}
+            words = {t.slot: b.const(vec(_BITS[t.dtype.size], lanes), 0) for t in tables}
+            words |= {t.slot: b.const(vec(_BITS[2 * t.dtype.size], lanes), 0) for t in tables if t.shift}
+            for lane in range(lanes):
+                number = b.extract(numbers, lane)
+                for slot, word in words.items():
+                    at = b.offset(self.frame[slot], b.mul(number, size[slot]))
+                    words[slot] = b.insert(word, b.load(at, word.type.with_lanes(1), align=1), lane)
+            for t in tables:
+                bits = b.lshr(words[t.slot], 8 * t.dtype.size) if t.shift else words[t.slot]
+                narrow = b.convert(bits, vec(_BITS[t.dtype.size], lanes))
+                self.picked[index, t] = b.bitcast(narrow, memory(t.dtype, lanes))
+        return self.picked[index, table]
 
     def _one(self, at: Value, dtype: DType, mask: Value | None) -> Value:
         """One element. Where it must not be read, the argument block, which can be, is read instead and the value is 0."""

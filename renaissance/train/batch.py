@@ -43,7 +43,7 @@ def inputs(stored: Tensor, samples: Tensor, dataset: Dataset, augment: Sequence[
     """
     normalize = dataset.normalize
     if dataset.augment or (normalize is not None and stored.ndim in (3, 4)):
-        return augmented(stored, samples, [*augment, *([Normalize(*normalize)] if normalize is not None else [])], draws)
+        return augmented(stored, samples, augment, draws, None if normalize is None else Normalize(*normalize))
     x = single(rows(stored, samples))
     x = x if x.dtype.is_float else astype(x, dt.float32)
     if normalize is None:

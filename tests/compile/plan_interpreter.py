@@ -83,7 +83,7 @@ class Run:
             return values if mask is None else np.where(mask, values, np.zeros((), numpy))
         if i.op == "load_at":
             index = args[0] if len(args) == 1 else np.where(args[1], args[0], 0)
-            values = self.operands[i.attr][index]
+            values = self.operands[i.attr.operand][i.attr.offset + index]
             return values if len(args) == 1 else np.where(args[1], values, np.zeros((), numpy))
         if i.op == "const":
             return np.frombuffer(i.attr, numpy)[0]

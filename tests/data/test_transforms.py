@@ -229,6 +229,27 @@ def test_images_that_do_not_fit(stored, chain, error, words):
     assert words in str(caught.value)
 
 
+def test_normalised_pixels_are_erased_with_the_value_as_given():
+    stored = images((6, 9, 9))
+    chain = [RandomRotation(20), RandomErasing(p=1.0, value=0.0)]
+    before = ours(stored, np.arange(6), [*chain[:1], Normalize(0.25, 0.5), *chain[1:]])
+    inside = augmented(rn.from_numpy(stored), rn.tensor(np.arange(6)), chain, SampleDraws(SEED), Normalize(0.25, 0.5)).numpy()
+    np.testing.assert_array_equal(inside, before)
+    assert (inside == 0.0).any(axis=(1, 2, 3)).all()
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 7), (3, 7, 1), (3, 1, 1), (3, 2, 2, 3)])
+def test_turned_images_of_one_row_or_column(shape):
+    check(images(shape), [2, 0, 1], [RandomRotation(30), RandomScale(0.5, 1.5)])
+
+
+def test_an_infinite_pixel_spoils_only_what_it_reaches():
+    stored = np.zeros((1, 8, 8), np.float32)
+    stored[0, 0, 0] = np.inf
+    turned = ours(stored, [0], [RandomRotation(10)])[0, 0]
+    assert np.isinf(turned).any() and not np.isnan(turned).any() and np.isfinite(turned[4:, 4:]).all()
+
+
 def test_a_transform_of_the_users_own():
     class Invert(Transform):
         def __call__(self, images):

@@ -44,11 +44,10 @@ def body(instrs: Sequence[Instr], index: np.ndarray, extents: tuple[int, ...], f
     for i in instrs:
         args = [values[a] for a in i.args]
         if i.op in ("load", "load_at"):
-            where = position(i.attr, index) if i.op == "load" else args.pop(0)  # type: ignore[arg-type]
-            operand = i.attr.operand if i.op == "load" else i.attr  # type: ignore[union-attr]
+            where = position(i.attr, index if i.op == "load" else args.pop(0)[None])  # type: ignore[arg-type]
             mask = args[0] if args else np.ones(extents, bool)
             value = np.zeros(extents, i.dtype.numpy)
-            value[mask] = flat[operand][where[mask]]  # type: ignore[index]
+            value[mask] = flat[i.attr.operand][where[mask]]  # type: ignore[index]
         elif i.op == "const":
             value = np.full(extents, np.frombuffer(i.attr, i.dtype.numpy)[0])  # type: ignore[call-overload]
         elif i.op == "scalar":

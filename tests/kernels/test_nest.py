@@ -118,11 +118,25 @@ def test_gather(dtype, target):
     body = Body()
     index = body.load(1, (1,), dt.int64)
     positive = body.add("le", (body.const(0, dt.int64), index), None, dt.bool_)
-    got = body.add("load_at", (index, positive), 0, dtype)
+    got = body.add("load_at", (index, positive), Access(0, (1,)), dtype)
     work = item(map_of((77,), body, store(2, (1,), got)), [dtype, dt.int64], [dtype])
     index = np.random.default_rng(0).integers(-3, 50, 77)
     index[index < 0] = -(10**12)  # must not be read
     agree(work, [samples(dtype, (50,)), index, np.zeros(77, dtype.numpy)], target)
+
+
+@pytest.mark.parametrize("dtype", [F, dt.bfloat16, dt.float16, dt.uint8, dt.bool_, dt.int16, dt.float64], ids=lambda d: d.name)
+def test_neighbours_in_a_table(dtype, target):
+    """What one index picks at several distances, some of them side by side; behind the last column indices lie outside."""
+    body = Body()
+    column = body.coord(1)
+    at = body.add("add", (body.load(1, (1, 0), dt.int64), body.add("mul", (column, column), None, dt.int64)), None, dt.int64)
+    offsets = (2, 3, 4, 0, 9, 40)
+    got = [body.add("load_at", (at,), Access(0, (1,), offset), dtype) for offset in offsets]
+    stores = [store(2 + n, (21, 1), value) for n, value in enumerate(got)]
+    work = item(map_of((5, 21), body, *stores), [dtype, dt.int64], [dtype] * len(offsets))
+    rows = np.array([0, 3, 59, 17, 1])
+    agree(work, [samples(dtype, (500,)), rows, *(np.zeros((5, 21), dtype.numpy) for _ in offsets)], target)
 
 
 @pytest.mark.parametrize("dtype", [F, dt.bfloat16, dt.uint8], ids=lambda d: d.name)
@@ -136,7 +150,7 @@ def test_rows_of_a_table(dtype, target):
     start = body.add("add", (body.coord(1), body.add("mul", (chosen, body.const(80, dt.int64)), None, dt.int64)), None, dt.int64)
     inside = body.add("lt", (body.coord(1), body.const(77, dt.int64)), None, dt.bool_)
     at = body.add("sub", (start, body.const(-3, dt.int64)), None, dt.int64)
-    got = body.add("load_at", (at, inside), 0, dtype)
+    got = body.add("load_at", (at, inside), Access(0, (1,)), dtype)
     work = item(map_of((20, 79), body, store(2, (79, 1), got)), [dtype, dt.int64], [dtype])
     index = np.random.default_rng(0).integers(-9, 9, 20)
     agree(work, [samples(dtype, (9, 80)), index, np.zeros((20, 79), dtype.numpy)], target)

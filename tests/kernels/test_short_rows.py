@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from renaissance.ir import dtype as dt
-from renaissance.ir.plan import Nest, Stage
+from renaissance.ir.plan import Access, Nest, Stage
 from renaissance.kernels.arguments import Arguments
 from renaissance.kernels.lower import lower
 from renaissance.kernels.schedules import short_rows
@@ -174,7 +174,7 @@ def test_label_smoothing_by_index_and_padding(target, agree):
     x = last.add("mul", (x, last.add("carry", (), (1, 4))))
     hit = last.add("eq", (last.coord(1), last.load(1, (1, 0), dt.int64)), None, dt.bool_)
     here = last.load(1, (1, 0), dt.int64)
-    got = last.add("load_at", (last.add("add", (here, last.coord(1)), None, dt.int64), hit), 2)
+    got = last.add("load_at", (last.add("add", (here, last.coord(1)), None, dt.int64), hit), Access(2, (1,)))
     more = last.add("add", (last.add("where", (hit, got, x)), last.add("carry", (), (1, 5))))
     last.add("add", (more, last.add("scalar", (), 0)))
     work = item(row((35, 9), Stage("reduce", body.done, (), "sum"), Stage("point", point.done, ()),
