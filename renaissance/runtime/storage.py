@@ -16,6 +16,10 @@ from renaissance.runtime import pages
 ALIGNMENT = 64
 _LARGE_BYTES = 64 << 10  # blocks from here on are mapped, and unmapped, one by one; smaller ones are cut from slabs
 _SLAB_BLOCKS = 32
+# Blocks of whole huge pages begin at different distances from them: elements of one number in several large tensors, which kernels
+# read together, would else meet in the same sets of every cache.
+_COLORS = 15
+_COLOR_BYTES = 4096 + 64
 
 
 def size_class(size_bytes: int) -> int:
@@ -54,7 +58,7 @@ class Stock:
     def give(self, address: int, capacity: int) -> None:
         """Put a block back."""
         if capacity >= _LARGE_BYTES and self.free_bytes() + capacity > self.keep_bytes:
-            pages.release(address, capacity)
+            self._unmap(address, capacity)
         else:
             self._free.setdefault(capacity, []).append(address)
 
@@ -67,20 +71,28 @@ class Stock:
         for capacity in [size for size in self._free if size >= _LARGE_BYTES]:
             blocks = self._free[capacity]
             while blocks:
-                pages.release(blocks.pop(), capacity)
+                self._unmap(blocks.pop(), capacity)
 
     def _map(self, capacity: int) -> int:
-        address = pages.allocate(capacity)
-        if address is None:
+        room = capacity + (_COLORS * _COLOR_BYTES if capacity >= pages.HUGE_BYTES else 0)
+        start = pages.allocate(room)
+        if start is None:
             self.trim()
-            address = pages.allocate(capacity)
-        if address is None:
+            start = pages.allocate(room)
+        if start is None:
             raise DeviceError(
                 f"{capacity >> 20} MiB of memory needed for a tensor, {pages.available_bytes() >> 20} MiB available; "
                 "free tensors, or make the batch smaller"
             )
         self.mapped_blocks += 1
-        return address
+        return start if room == capacity else start + self.mapped_blocks % _COLORS * _COLOR_BYTES
+
+    def _unmap(self, address: int, capacity: int) -> None:
+        """Give a large block back to the system."""
+        if capacity < pages.HUGE_BYTES:
+            pages.release(address, capacity)
+        else:
+            pages.release(address // pages.HUGE_BYTES * pages.HUGE_BYTES, capacity + _COLORS * _COLOR_BYTES)
 
     def _carve(self, capacity: int) -> int:
         """Cut a new slab into blocks of this class; one is returned, the others are free."""

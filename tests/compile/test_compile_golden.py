@@ -33,7 +33,7 @@ def test_models_keep_their_bits(graph):
 
 
 def test_one_update_moves_every_state_once():
-    graph = mlp_step((784, 1024, 512, 256, 10), 200, "fp32")
+    graph = mlp_step((784, 128, 64, 10), 200, "fp32")
     plan = compile_graph(graph, None)
     (update,) = plan.items[plan.commit:]
     parameters = graph.leaves[2].shape[0]

@@ -240,6 +240,47 @@ def test_residual_in_place_and_run_time_scale(target):
     assert same_bits(out, chain(a, b) * np.float32(0.3) + residual)
 
 
+def update_in_place(form, m, n, k, of, batch=1):
+    """An update of a parameter and its two states by a product: what moves more memory than the product."""
+    wide = float64 if of is float64 else float32
+    rows = (m * n, n, 1)
+    states = [load(place, rows, wide) for place in (5, 6, 7)]
+    body = [acc(wide), *states, Instr("mul", (0, 0), None, wide), Instr("add", (2, 0), None, wide), Instr("add", (3, 4), None, wide),
+            Instr("sub", (1, 5), None, wide)]
+    stores = [(2, rows, 7), (3, rows, 5), (4, rows, 6)]
+    return with_epilogue(product(form, m, n, k, of, batch=batch), body, stores, [wide] * 6, [2, 3, 4])
+
+
+@isas
+@dtypes
+@pytest.mark.parametrize("form", [NN, Form("t", "n"), NT], ids=lambda f: f.a + f.b)
+def test_updates_in_whole_rows(form, of, target):
+    for batch, m, n, k in [(1, 33, 70, 45), (3, 29, 64, 30), (2, 5, 150, 1), (1, 16, 300, 0), (1, 0, 900, 7)]:
+        item = update_in_place(form, m, n, k, of, batch)
+        assert ("_rows" in lower_contraction(item, target, 2).key) == (m > 0)
+        a, b = matrices(m, n, k, of, batch=batch)
+        wide = np.float64 if of is float64 else np.float32
+        p, first, second = np.random.default_rng(3).standard_normal((3, batch, m, n)).astype(wide)
+        arrays = [stored(a, form.a), stored(b, form.b), p, first, second, p, first, second]
+        results = []
+        for threads in (1, 3):
+            results.append(launch(item, arrays, target, same=[(2, 5), (3, 6), (4, 7)], threads=threads)[2:5])
+            assert all(same_bits(x, y) for x, y in zip(results[0], results[-1]))
+        g = run_product(form, (m, n, k), of, target, batch=batch)[2]
+        for got, expected in zip(results[0], (p - (first + g), first + g, second + g * g)):
+            assert same_bits(got, expected)
+
+
+@pytest.mark.parametrize("l2_bytes", [1 << 14, 1 << 16])
+def test_whole_rows_in_bands_of_columns(l2_bytes):
+    m, n, k = 30, 700, 50
+    item, target = update_in_place(NN, m, n, k, float32), replace(HOST, l2_bytes=l2_bytes)
+    a, b = matrices(m, n, k, float32)
+    p, first, second = np.random.default_rng(3).standard_normal((3, 1, m, n)).astype(np.float32)
+    out = launch(item, [a, b, p, first, second, p, first, second], target, same=[(2, 5), (3, 6), (4, 7)], threads=2)
+    assert same_bits(out[2], p - (first + chain(a, b)))
+
+
 @isas
 def test_gradient_mask_and_dropout(target):
     """dX * (activation > 0) * (random word > limit), the word drawn at the element's place."""

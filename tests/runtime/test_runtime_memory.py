@@ -1,7 +1,9 @@
 """Storage, its stock of used blocks, pages, and the arena."""
 
+import ctypes
 import gc
 import resource
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,11 @@ from renaissance.ir.dtype import bfloat16, bool_, float32, float64, int64
 from renaissance.runtime import pages
 from renaissance.runtime.arena import Arena, ThreadScratch
 from renaissance.runtime.storage import Stock, Storage, size_class, stock
+
+
+def is_mapped(address: int) -> bool:
+    ranges = (line.split()[0].split("-") for line in Path("/proc/self/maps").read_text().splitlines())
+    return any(int(low, 16) <= address < int(high, 16) for low, high in ranges)
 
 
 @pytest.mark.parametrize("size", [1, 64, 65, 1000, 4096, 4097, 65535, 65536, 65537, 1 << 20, (1 << 20) + 1, 10**9])
@@ -33,8 +40,21 @@ def test_storage_is_aligned_writable_and_does_not_overlap_another(size):
     assert (a == 1).all() and (b == 2).all()
 
 
-def test_large_storage_is_aligned_to_huge_pages():
-    assert Storage(5 << 20).address % pages.HUGE_BYTES == 0
+def test_large_storages_begin_at_different_distances_from_a_huge_page():
+    storages = [Storage(5 << 20) for _ in range(4)]
+    distances = [s.address % pages.HUGE_BYTES for s in storages]
+    assert len({d % 4096 for d in distances}) == 4 and max(distances) < 64 << 10
+    assert all(s.address % 64 == 0 for s in storages)
+
+
+def test_large_blocks_are_unmapped_whole():
+    own, capacity = Stock(keep_bytes=0), size_class(3 << 20)
+    for _ in range(20):
+        block = own.take(capacity)
+        ctypes.memset(block, 1, capacity)
+        own.give(block, capacity)
+        first, last = (address // 4096 * 4096 for address in (block, block + capacity - 1))
+        assert not is_mapped(first) and not is_mapped(last)
 
 
 @pytest.mark.parametrize("size", [8, 40_000, 300_000])

@@ -17,12 +17,14 @@ from renaissance.ir.dtype import bfloat16, float32, float64
 from renaissance.ir.plan import Contraction, Item, Operand
 from renaissance.ir.target import Target
 from renaissance.kernels.lowered import Lowered, Slot, code_key
+from renaissance.kernels.schedules import row_walk
+from renaissance.kernels.schedules import walk as panel_walk
 from renaissance.kernels.schedules.epilogue import Panel, epilogue
 from renaissance.kernels.schedules.microkernel import Unit, unit_for
 from renaissance.kernels.schedules.packing import copy_cycles, stage_pitch
 from renaissance.kernels.schedules.source import packing_way, plain_access, source, turned
-from renaissance.kernels.schedules.tiling import Copies, Tiling, choose, round_up
-from renaissance.kernels.schedules.walk import NUMBERS, Recipe, build
+from renaissance.kernels.schedules.tiling import Copies, Tiling, ceil_div, choose, even, round_up
+from renaissance.kernels.schedules.walk import Recipe
 
 _DTYPES = (float32, bfloat16, float64)
 # An A that is not contiguous along k is read in place up to so many columns, or so long a k: a copy costs more than it saves.
@@ -31,6 +33,9 @@ _SHORT_K = 512
 # Rows a multiple of so many bytes apart meet in one set of the first-level cache; with 12 ways that does no harm, with 8 it does.
 _ALIASED_BYTES = 4096
 _WIDE_CACHE_BYTES = 48 << 10
+# From so many bytes an element on that an epilogue reads and writes, results are finished in whole rows; tiles packed at a time.
+_HEAVY_TRAFFIC = 16
+_ROW_GROUP = 16
 
 
 def lower_contraction(item: Item, target: Target, threads: int) -> Lowered:
@@ -60,12 +65,48 @@ def lower_contraction(item: Item, target: Target, threads: int) -> Lowered:
         source(spec.a, item.operands, "direct" if direct else a_way, width_dimension=1),
         source(spec.b, item.operands, b_way, width_dimension=2),
         epilogue(spec.epilogue, spec.stores, item.operands))
-    numbers, scratch_bytes = _numbers(spec, tiling, recipe)
-    slots: list[Slot] = [*recipe.a.arguments.slots, *recipe.b.arguments.slots, *(("int", numbers[n]) for n in NUMBERS),
+    by_rows = _is_by_rows(recipe, tiling)
+    walk = row_walk if by_rows else panel_walk
+    numbers, scratch_bytes = _row_numbers(spec, tiling, recipe, target) if by_rows else _numbers(spec, tiling, recipe)
+    slots: list[Slot] = [*recipe.a.arguments.slots, *recipe.b.arguments.slots, *(("int", numbers[n]) for n in walk.NUMBERS),
                          *recipe.epilogue.arguments.slots]
     form = f"contraction_{spec.dtype.name}_{recipe.a.way}_{recipe.b.way}_{tiling.rows}x{tiling.vectors}"
-    key = code_key(form, recipe.structure())
-    return Lowered(key, key, lambda: build(key, recipe, target), tuple(slots), tiling.chunks, scratch_bytes)
+    key = code_key(form + "_rows" * by_rows, recipe.structure())
+    return Lowered(key, key, lambda: walk.build(key, recipe, target), tuple(slots), tiling.chunks, scratch_bytes)
+
+
+def _is_by_rows(recipe: Recipe, tiling: Tiling) -> bool:
+    """Whether the epilogue moves so much memory that its order counts, in one pass over k."""
+    several = tiling.panels > 1 and tiling.tiles > 0
+    return several and recipe.epilogue.traffic_bytes >= _HEAVY_TRAFFIC and tiling.k_blocks == 1
+
+
+def _row_numbers(spec: Contraction, tiling: Tiling, recipe: Recipe, target: Target) -> tuple[dict[str, int], int]:
+    """The numbers of the argument block of a walk by rows, and the bytes of scratch."""
+    unit = tiling.unit
+    a_step = round_up(tiling.k_block * tiling.a_width * unit.bytes, 64)
+    b_step = round_up(tiling.k_block * tiling.width * unit.bytes, 64)
+    pitch = stage_pitch(tiling.k_block, unit)
+    group_tiles = min(tiling.tiles, tiling.group_tiles, _ROW_GROUP)
+    band_panels = even(tiling.panels, max(1, target.l2_bytes * 3 // 8 // b_step))
+    sums_row = (ceil_div(band_panels * tiling.width * unit.bytes, 64) | 1) * 64  # odd, so that rows do not collide
+    numbers, end = _laid_out({
+        "a_at": 0 if recipe.a.way == "direct" else group_tiles * a_step, "b_at": band_panels * b_step,
+        "sums_at": tiling.rows * sums_row, "room_at": pitch * unit.lanes if "staged" in (recipe.a.way, recipe.b.way) else 0})
+    bands = ceil_div(tiling.panels, band_panels)
+    numbers |= {"m": spec.m, "n": spec.n, "k": spec.k, "group_tiles": group_tiles, "band_panels": band_panels, "bands": bands,
+                "work": tiling.batch * bands * tiling.tiles, "a_step": a_step, "b_step": b_step, "sums_row": sums_row, "pitch": pitch}
+    return {name: numbers[name] if name in numbers else getattr(tiling, name) for name in row_walk.NUMBERS}, end
+
+
+def _laid_out(sizes: dict[str, int]) -> tuple[dict[str, int], int]:
+    """Where parts of scratch begin, one behind the other, and the end."""
+    starts: dict[str, int] = {}
+    end = 0
+    for name, size in sizes.items():
+        starts[name] = end
+        end += size
+    return starts, end
 
 
 def _along_rows(spec: Contraction) -> Contraction:
@@ -108,17 +149,12 @@ def _numbers(spec: Contraction, tiling: Tiling, recipe: Recipe) -> tuple[dict[st
     a_step = round_up(tiling.k_block * tiling.a_width * unit.bytes, 64)
     sums_step = round_up(tiling.rows * tiling.width * unit.bytes, 64)
     pitch = stage_pitch(tiling.k_block, unit)
-    sizes = {
+    numbers, end = _laid_out({
         "a_at": 0 if recipe.a.way == "direct" else tiling.group_tiles * a_step,
         "b_at": round_up(tiling.k_block * tiling.width * unit.bytes, 64),
         "sums_at": sums_step * (tiling.group_tiles * tiling.band_panels if tiling.k_blocks > 1 else 1),
-        "room_at": pitch * unit.lanes if "staged" in (recipe.a.way, recipe.b.way) else 0}
-    numbers: dict[str, int] = {}
-    end = 0
-    for name, size in sizes.items():
-        numbers[name] = end
-        end += size
+        "room_at": pitch * unit.lanes if "staged" in (recipe.a.way, recipe.b.way) else 0})
     numbers |= {
         "m": spec.m, "n": spec.n, "k": spec.k, "k_block": tiling.k_block * unit.depth, "a_step": a_step, "pitch": pitch,
         "sums_step": sums_step if tiling.k_blocks > 1 else 0}
-    return {name: numbers[name] if name in numbers else getattr(tiling, name) for name in NUMBERS}, end
+    return {name: numbers[name] if name in numbers else getattr(tiling, name) for name in panel_walk.NUMBERS}, end

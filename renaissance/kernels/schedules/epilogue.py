@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from renaissance.ir.plan import Instr, Operand, Store
@@ -39,6 +39,13 @@ class Epilogue:
         place = self.arguments.places[self.stores[0][0]]
         return place if place.row == "next" and self.body[0].dtype is place.dtype else None
 
+    @property
+    def traffic_bytes(self) -> int:
+        """Bytes that are read and written for each element, in rows along the lanes."""
+        places = [i.attr for i in self.body if i.op == "load"] + [number for number, _ in self.stores]
+        rows = [self.arguments.places[p] for p in places]  # type: ignore[index]
+        return sum(p.dtype.size for p in rows if p.row == "next" and p.strides[1] is not None)
+
     def structure(self) -> object:
         """What of it shapes code."""
         return self.body, self.stores, self.arguments.structure()
@@ -56,31 +63,56 @@ def finisher(module: Module, name: str, epilogue: Epilogue, unit: Unit, target: 
     """Add the function that finishes a tile of a panel, of which columns may lie beyond the matrix (`partial`).
 
     Its parameters: args (the epilogue's slots), batch, row and rows (first, count), column and width (first, how many exist),
-    sums (the tile [rows][panel width] in scratch).
+    sums (the tile in scratch) and pitch (bytes from one row of it to the next).
     """
-    b = module.function(name, [("args", PTR), ("batch", I64), ("row", I64), ("rows", I64), ("column", I64), ("width", I64),
-                               ("sums", PTR)], exported=False, noinline=True)
-    frame = Frame(b, epilogue.arguments)
-    width, row_bytes = b.param("width"), vectors * unit.lanes * unit.bytes
+    b, put = _begin(module, name, epilogue, unit)
+    width = b.param("width")
     with b.loop(0, b.param("rows")) as row:
-        sums = b.offset(b.param("sums"), b.mul(row.index, row_bytes))
-
-        def put(place: Value, lanes: int, mask: Value | None, row: Value = row.index, sums: Value = sums) -> None:
-            index = (b.param("batch"), b.add(b.param("row"), row), b.add(b.param("column"), place))
-            acc = b.load(b.offset(sums, b.mul(place, unit.bytes)), unit.vector.with_lanes(lanes))
-            values = bodies.emit(b, epilogue.body, frame, index, lanes, mask, acc)
-            for number, value in epilogue.stores:
-                bodies.store(b, frame, number, values[value], index, lanes, mask)
-
         if not partial and bodies.cost(epilogue.body) <= _UNROLLED:
             for v in range(vectors):
-                put(b.const(I64, v * unit.lanes), unit.lanes, None)
+                put(row.index, b.const(I64, v * unit.lanes), unit.lanes, None)
         elif not partial or target.isa == "avx512":
             with b.loop(0, width, unit.lanes) as loop:
-                put(loop.index, unit.lanes, b.lane_mask(b.sub(width, loop.index), unit.lanes) if partial else None)
+                mask = b.lane_mask(b.sub(width, loop.index), unit.lanes) if partial else None
+                put(row.index, loop.index, unit.lanes, mask)
         else:
             with b.loop(0, b.sub(width, unit.lanes - 1), unit.lanes) as loop:
-                put(loop.index, unit.lanes, None)
+                put(row.index, loop.index, unit.lanes, None)
             with b.loop(b.sub(width, b.rem(width, unit.lanes)), width) as loop:
-                put(loop.index, 1, None)
+                put(row.index, loop.index, 1, None)
     return b
+
+
+def row_finisher(module: Module, name: str, epilogue: Epilogue, unit: Unit, target: Target) -> Builder:
+    """Add the function that finishes whole rows, one after the other as memory has them; its parameters are those of a finisher."""
+    b, put = _begin(module, name, epilogue, unit)
+    width = b.param("width")
+    rest = b.urem(width, unit.lanes)
+    whole = b.sub(width, rest)
+    with b.loop(0, b.param("rows")) as row:
+        with b.loop(0, whole, unit.lanes) as loop:
+            put(row.index, loop.index, unit.lanes, None)
+        if target.isa == "avx512":
+            with b.if_(b.cmp("gt", rest, 0)):
+                put(row.index, whole, unit.lanes, b.lane_mask(rest, unit.lanes))
+        else:
+            with b.loop(whole, width) as loop:
+                put(row.index, loop.index, 1, None)
+    return b
+
+
+def _begin(module: Module, name: str, epilogue: Epilogue, unit: Unit) -> tuple[Builder, Callable[..., None]]:
+    """A finisher without its loops, and put(row, place, lanes, mask), which finishes some lanes of a row of the sums."""
+    b = module.function(name, [("args", PTR), ("batch", I64), ("row", I64), ("rows", I64), ("column", I64), ("width", I64),
+                               ("sums", PTR), ("pitch", I64)], exported=False, noinline=True)
+    frame = Frame(b, epilogue.arguments)
+
+    def put(row: Value, place: Value, lanes: int, mask: Value | None) -> None:
+        index = (b.param("batch"), b.add(b.param("row"), row), b.add(b.param("column"), place))
+        sums = b.offset(b.param("sums"), b.mul(row, b.param("pitch")))
+        acc = b.load(b.offset(sums, b.mul(place, unit.bytes)), unit.vector.with_lanes(lanes))
+        values = bodies.emit(b, epilogue.body, frame, index, lanes, mask, acc)
+        for number, value in epilogue.stores:
+            bodies.store(b, frame, number, values[value], index, lanes, mask)
+
+    return b, put

@@ -10,8 +10,9 @@ The argument block holds the slots of A, of B, the numbers below, and the slots 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from renaissance.ir.target import Target
 from renaissance.kernels.loops import I64, PTR, Builder, Module, Value
@@ -24,7 +25,9 @@ from renaissance.kernels.schedules.source import Source, address, step
 # packed tile of A to the next, from a tile's sums to the next (0 where each tile is finished at once), between staged rows.
 NUMBERS = ("m", "n", "k", "low_rows", "high_tiles", "tiles", "panels", "k_block", "k_blocks", "group_tiles", "groups",
            "band_panels", "bands", "work", "chunks", "a_at", "b_at", "sums_at", "room_at", "a_step", "sums_step", "pitch")
-_SLICE = 16  # elements of k that are packed of all tiles in turn, so that memory is read along its rows
+SLICE = 16  # elements of k that are packed of all tiles in turn, so that memory is read along its rows
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ def build(name: str, recipe: Recipe, target: Target) -> Module:
     panels = [_panel(module, recipe, target, kind) for kind in recipe.panels]
     band = _band(module, recipe, target, panels)
     b = module.function(name, [("args", PTR), ("chunk", I64), ("scratch", PTR)])
-    at = _Block(b, recipe)
+    at = Block(b, recipe)
     begin, end = (b.udiv(b.mul(c, at["work"]), at["chunks"]) for c in (b.param("chunk"), b.add(b.param("chunk"), 1)))
     size = b.mul(at["band_panels"], at["group_tiles"])
     with b.loop(b.udiv(begin, size), b.udiv(b.add(end, b.sub(size, 1)), size)) as loop:
@@ -66,16 +69,16 @@ def build(name: str, recipe: Recipe, target: Target) -> Module:
     return module
 
 
-class _Block:
+class Block:
     """The argument block and the scratch as one function of the module sees them: all numbers, loaded at its entry."""
 
-    def __init__(self, b: Builder, recipe: Recipe):
+    def __init__(self, b: Builder, recipe: Recipe, names: Sequence[str] = NUMBERS):
         self.b = b
         self.a_args = b.param("args")
         self.b_args = b.offset(self.a_args, recipe.a.size_bytes)
         numbers = b.offset(self.b_args, recipe.b.size_bytes)
-        self.end_args = b.offset(numbers, 8 * len(NUMBERS))
-        self.numbers = {n: b.load(b.offset(numbers, 8 * i), I64) for i, n in enumerate(NUMBERS)}
+        self.end_args = b.offset(numbers, 8 * len(names))
+        self.numbers = {n: b.load(b.offset(numbers, 8 * i), I64) for i, n in enumerate(names)}
 
     def __getitem__(self, name: str) -> Value:
         return self.numbers[name]
@@ -100,12 +103,12 @@ def _band(module: Module, recipe: Recipe, target: Target, panels: list[Builder])
     pack = None if recipe.a.way == "direct" else packer(module, "pack_a", recipe.a, unit, target, vectors=vectors)
     b = module.function("band", [("args", PTR), ("scratch", PTR), ("number", I64), ("begin", I64), ("end", I64)],
                         exported=False, noinline=True)
-    at = _Block(b, recipe)
-    outer, band = _divide(b, b.param("number"), at["bands"])
-    batch, group = _divide(b, outer, at["groups"])
+    at = Block(b, recipe)
+    outer, band = divide(b, b.param("number"), at["bands"])
+    batch, group = divide(b, outer, at["groups"])
     tile0, panel0 = b.mul(group, at["group_tiles"]), b.mul(band, at["band_panels"])
     tiles = b.min(b.sub(at["tiles"], tile0), at["group_tiles"])
-    first, from_first = _divide(b, b.param("begin"), at["group_tiles"])
+    first, from_first = divide(b, b.param("begin"), at["group_tiles"])
     behind = b.udiv(b.add(b.param("end"), b.sub(at["group_tiles"], 1)), at["group_tiles"])
     with b.loop(0, at["k_blocks"]) as block:
         k0 = b.mul(block.index, at["k_block"])
@@ -114,7 +117,7 @@ def _band(module: Module, recipe: Recipe, target: Target, panels: list[Builder])
             alone = b.cmp("eq", b.sub(behind, first), 1)
             to_end = b.sub(b.param("end"), b.mul(first, at["group_tiles"]))
             low, high = b.select(alone, from_first, 0), b.select(alone, b.min(to_end, tiles), tiles)
-            length = b.const(I64, _SLICE) if recipe.a.way == "columns" else b.max(k, 1)
+            length = b.const(I64, SLICE) if recipe.a.way == "columns" else b.max(k, 1)
             with b.loop(0, k, length) as part, b.loop(low, high) as tile:
                 row = at.row(b.add(tile0, tile.index))
                 to = b.offset(at.packed_tile(tile.index), b.mul(part.index, recipe.a_width * unit.bytes // unit.depth))
@@ -124,7 +127,7 @@ def _band(module: Module, recipe: Recipe, target: Target, panels: list[Builder])
             number, offset = b.add(panel0, loop.index), b.mul(loop.index, at["group_tiles"])
             arguments = (at.a_args, b.param("scratch"), batch, number, tile0, offset, b.max(b.sub(b.param("begin"), offset), 0),
                          b.min(b.sub(b.param("end"), offset), tiles), k0, k)
-            _either(b, b.cmp("lt", number, b.sub(at["panels"], 1)), panels, lambda p, to=arguments: b.call(p, *to))
+            either(b, b.cmp("lt", number, b.sub(at["panels"], 1)), panels, lambda p, to=arguments: b.call(p, *to))
     return b
 
 
@@ -140,7 +143,7 @@ def _panel(module: Module, recipe: Recipe, target: Target, kind: Panel) -> Build
                  for partial in kind.partial if partial or out is None]
     b = module.function(f"panel{vectors}", [("args", PTR), ("scratch", PTR), *((n, I64) for n in (
         "batch", "number", "tile0", "offset", "low", "high", "k0", "k"))], exported=False, noinline=True)
-    at, batch, k0, k = _Block(b, recipe), b.param("batch"), b.param("k0"), b.param("k")
+    at, batch, k0, k = Block(b, recipe), b.param("batch"), b.param("k0"), b.param("k")
     column = b.mul(b.param("number"), recipe.panels[0].vectors * unit.lanes)
     width = b.min(b.sub(at["n"], column), vectors * unit.lanes)
     whole = b.cmp("eq", width, vectors * unit.lanes)
@@ -157,16 +160,16 @@ def _panel(module: Module, recipe: Recipe, target: Target, kind: Panel) -> Build
         if out is not None:  # whole panels make their sums, of all blocks of k, where they belong
             sums = b.select(whole, address(b, at.end_args, out, (batch, row, column)), sums)
             sums_row = b.select(whole, step(b, at.end_args, out, 1), sums_row)
-        _either(b, is_high, micros, lambda f: b.call(f, a, at.scratch("b_at"), sums, sums_row, *tail))
+        either(b, is_high, micros, lambda f: b.call(f, a, at.scratch("b_at"), sums, sums_row, *tail))
         if finishers:
             ends = b.cmp("eq", b.add(k0, k), at["k"])
             rows = b.add(at["low_rows"], b.zext(is_high, I64))
             with b.if_(ends if out is None else b.and_(ends, b.not_(whole))):
-                _either(b, whole, finishers, lambda f: b.call(f, at.end_args, batch, row, rows, column, width, sums))
+                either(b, whole, finishers, lambda f: b.call(f, at.end_args, batch, row, rows, column, width, sums, sums_row))
     return b
 
 
-def _either(b: Builder, condition: Value, choices: list[Builder], act: Callable[[Builder], object]) -> None:
+def either(b: Builder, condition: Value, choices: list[T], act: Callable[[T], object]) -> None:
     """act(choices[0]) where the condition holds, else act(choices[1]); where there is one choice, that."""
     if len(choices) == 1:
         act(choices[0])
@@ -177,7 +180,7 @@ def _either(b: Builder, condition: Value, choices: list[Builder], act: Callable[
                 act(choice)
 
 
-def _divide(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+def divide(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
     """Quotient and remainder of counts."""
     quotient = b.udiv(x, y)
     return quotient, b.sub(x, b.mul(quotient, y))
