@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from renaissance.data.draws import SampleDraws
+from renaissance.data.rows import rows
 from renaissance.errors import ArgumentError, DTypeError, ShapeError
 from renaissance.ir import dtype as dt
 from renaissance.ops.elementwise import (
@@ -130,9 +131,12 @@ def _sample(images: Images) -> Any:
         a, b, c = (_spread(v, shape) for v in row)
         return _plus(_plus(_mul(a, i), _mul(b, j)), c)
 
-    rows = _near(coordinate(images.rows), stored.shape[1], images.whole)
-    columns = _near(coordinate(images.columns), stored.shape[2], images.whole)
-    planes = [_blend(images, shape, rows, columns, channel) for channel in range(_channels(stored))]
+    down = _near(coordinate(images.rows), stored.shape[1], images.whole)
+    across = _near(coordinate(images.columns), stored.shape[2], images.whole)
+    # Whole images are copied first, which asks memory for many at a time; picked apart where they lie, each would be waited for.
+    picked = rows(stored, images.samples)
+    flat = picked.reshape(picked.size)
+    planes = [_blend(images, flat, shape, down, across, channel) for channel in range(_channels(stored))]
     return planes[0] if len(planes) == 1 else concat(planes, 1)
 
 
@@ -150,21 +154,20 @@ def _near(at: Any, n: int, whole: bool) -> tuple[Any, list[Any]]:
     return first, [maximum(1.0 - abs(at - (first + float(k))), 0.0) for k in range(count)]
 
 
-def _blend(images: Images, shape: tuple[int, int, int], rows: tuple[Any, list[Any]], columns: tuple[Any, list[Any]],
-           channel: int) -> Any:
-    """A channel (B, 1, H, W) of the pixels."""
+def _blend(images: Images, flat: Tensor, shape: tuple[int, int, int], rows: tuple[Any, list[Any]],
+           columns: tuple[Any, list[Any]], channel: int) -> Any:
+    """A channel (B, 1, H, W) of the pixels; `flat` has the batch's stored images, one after the other."""
     stored, channels = images.stored, _channels(images.stored)
     height, width = stored.shape[1:3]
     (top, down), (left, across) = rows, columns
-    at = (images.samples * (height * width)).reshape(shape[0], 1, 1).broadcast_to(shape)
+    at = arange_like(shape[0], dt.int64, Tensor).reshape(shape[0], 1, 1).broadcast_to(shape) * (height * width)
     if height * width <= _EXACT:
         at = at + astype(top * float(width) + left, dt.int64)
     else:
         at = at + astype(top, dt.int64) * width + astype(left, dt.int64)
     at = at * channels if channels > 1 else at
     # Of the neighbours' elements, which lie at fixed distances, the same number is picked from shifted views.
-    flat = stored.reshape(stored.size)
-    length = stored.size - ((len(down) - 1) * width + len(across) - 1) * channels
+    length = flat.size - ((len(down) - 1) * width + len(across) - 1) * channels
 
     def neighbour(row: int, column: int) -> Any:
         shift = (row * width + column) * channels

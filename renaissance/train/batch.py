@@ -9,21 +9,13 @@ import numpy as np
 
 from renaissance.data.dataset import Dataset, Samples
 from renaissance.data.draws import SampleDraws
+from renaissance.data.rows import rows
 from renaissance.data.transforms import Normalize, Transform, augmented
 from renaissance.errors import ShapeError
 from renaissance.ir import dtype as dt
 from renaissance.ops.elementwise import astype
-from renaissance.ops.index import arange_like, checked_index, gather_inside
+from renaissance.ops.index import checked_index
 from renaissance.tensor import Tensor, from_numpy, realize, tensor
-
-
-def rows(stored: Tensor, samples: Tensor) -> Any:
-    """Whole samples by number; the caller makes sure that they lie inside."""
-    width = stored.size // max(1, stored.shape[0])
-    shape = (samples.shape[0], width)
-    column = arange_like(width, dt.int64, Tensor).reshape(1, width).broadcast_to(shape)
-    at = (samples * width).reshape(shape[0], 1).broadcast_to(shape) + column
-    return gather_inside(stored.reshape(stored.size), at).reshape(shape[0], *stored.shape[1:])
 
 
 def single(x: Any) -> Any:

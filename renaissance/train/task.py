@@ -86,6 +86,7 @@ class Task:
         self._validation: list[tuple[Tensor, Tensor]] | None = None
         self._totals, self._seen = Totals(), Totals()
         self._epoch, self._position = 0, 0
+        self._number_arrays: dict[int, tuple[np.ndarray, Tensor]] = {}
         self._own_folders: set[Path] = set()
         self.train_step = compile(self._train_step)
         self.validation_step = compile(self._validation_step)
@@ -216,12 +217,21 @@ class Task:
         return rate(step) if isinstance(rate, Schedule) else float(rate)
 
     def _run_step(self, samples: np.ndarray) -> None:
+        array, numbers = self._numbers(len(samples))
+        array[:] = samples
         try:
-            self.train_step(from_numpy(samples))
+            self.train_step(numbers)
         except NonFiniteError as e:
             self.result.stopped = "not finite"
             raise self._explained(e, samples) from e
         self._position += len(samples)
+
+    def _numbers(self, count: int) -> tuple[np.ndarray, Tensor]:
+        """Where the sample numbers of a step are written, and the tensor on it: the same for all steps of a size."""
+        if count not in self._number_arrays:
+            array = np.empty(count, np.int64)
+            self._number_arrays[count] = array, from_numpy(array)
+        return self._number_arrays[count]
 
     def _end_epoch(self, record: EpochRecord) -> None:
         result = self.result

@@ -95,7 +95,8 @@ def _row_numbers(spec: Contraction, tiling: Tiling, recipe: Recipe, target: Targ
         "sums_at": tiling.rows * sums_row, "room_at": pitch * unit.lanes if "staged" in (recipe.a.way, recipe.b.way) else 0})
     bands = ceil_div(tiling.panels, band_panels)
     numbers |= {"m": spec.m, "n": spec.n, "k": spec.k, "group_tiles": group_tiles, "band_panels": band_panels, "bands": bands,
-                "work": tiling.batch * bands * tiling.tiles, "a_step": a_step, "b_step": b_step, "sums_row": sums_row, "pitch": pitch}
+                "work": tiling.batch * bands * tiling.tiles, "a_step": a_step, "b_step": b_step, "sums_row": sums_row,
+                "pitch": pitch}
     return {name: numbers[name] if name in numbers else getattr(tiling, name) for name in row_walk.NUMBERS}, end
 
 

@@ -84,7 +84,10 @@ def finisher(module: Module, name: str, epilogue: Epilogue, unit: Unit, target: 
 
 
 def row_finisher(module: Module, name: str, epilogue: Epilogue, unit: Unit, target: Target) -> Builder:
-    """Add the function that finishes whole rows, one after the other as memory has them; its parameters are those of a finisher."""
+    """Add the function that finishes whole rows, one after the other as memory has them.
+
+    Its parameters are those of a finisher.
+    """
     b, put = _begin(module, name, epilogue, unit)
     width = b.param("width")
     rest = b.urem(width, unit.lanes)

@@ -38,8 +38,8 @@ def build(name: str, recipe: Recipe, target: Target) -> Module:
         with b.loop(panel0, b.add(panel0, panels)) as panel:
             width, to = _width(b, at, recipe, panel.index), _packed(b, at, b.sub(panel.index, panel0))
             either(b, _is_usual(b, at, panel.index), packers,
-                   lambda pack: b.call(pack, at.b_args, batch, _column(b, recipe, panel.index), width, b.const(I64, 0), at["k"], to,
-                                       at.scratch("room_at"), at["pitch"]))
+                   lambda pack: b.call(pack, at.b_args, batch, _column(b, recipe, panel.index), width, b.const(I64, 0), at["k"],
+                                       to, at.scratch("room_at"), at["pitch"]))
         start = b.mul(outer.index, at["tiles"])
         first, behind = b.max(b.sub(begin, start), 0), b.min(b.sub(end, start), at["tiles"])
         with b.loop(first, behind, at["group_tiles"]) as tiles:
@@ -109,8 +109,8 @@ def _row_of_panels(module: Module, recipe: Recipe) -> Builder:
     micros = {(rows, p.vectors): microkernel(module, f"tile_{rows}x{p.vectors}", unit, rows=rows, vectors=p.vectors,
                                              a_width=recipe.a_width, direct=direct)
               for rows in recipe.heights for p in recipe.panels}
-    b = module.function("panels", [("args", PTR), ("scratch", PTR), ("a", PTR), *((n, I64) for n in ("high", "panel0", "panels"))],
-                        exported=False, noinline=True)
+    b = module.function("panels", [("args", PTR), ("scratch", PTR), ("a", PTR),
+                                   *((n, I64) for n in ("high", "panel0", "panels"))], exported=False, noinline=True)
     at, zero = Block(b, recipe, NUMBERS), b.const(I64, 0)
     a_row, a_unit = (step(b, at.a_args, recipe.a.place, d) if direct else zero for d in (1, 2))
     tail = (at["sums_row"], b.udiv(b.add(at["k"], unit.depth - 1), unit.depth), zero, a_row, b.mul(a_unit, unit.depth))
