@@ -16,8 +16,8 @@ from renaissance.runtime import pages
 ALIGNMENT = 64
 _LARGE_BYTES = 64 << 10  # blocks from here on are mapped, and unmapped, one by one; smaller ones are cut from slabs
 _SLAB_BLOCKS = 32
-# Blocks of whole huge pages begin at different distances from them: elements of one number in several large tensors, which kernels
-# read together, would else meet in the same sets of every cache.
+# Blocks of whole huge pages begin at different distances from them: elements of one number in several large tensors, which
+# kernels read together, would else meet in the same sets of every cache.
 _COLORS = 15
 _COLOR_BYTES = 4096 + 64
 
