@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from operator import itemgetter
 from typing import Any
 
 from renaissance.compile.pipeline import compile_graph
@@ -73,7 +74,7 @@ class Program:
     def __init__(self, graph: Graph, on: str):
         whole = expanded(graph)
         linear = Linear.of(whole)
-        self._inputs, self._scalars = _places(linear.leaves, graph.leaves), _places(linear.scalars, graph.scalars)
+        self._inputs, self._scalars = _picker(linear.leaves, graph.leaves), _picker(linear.scalars, graph.scalars)
         graph = Graph(tuple(linear.leaves), tuple(linear.scalars), whole.outputs, whole.assigns)
         self.output_sizes = [max(1, sh.size(n.shape) * n.dtype.size) for n in graph.outputs]
         self.plan = None
@@ -96,10 +97,7 @@ class Program:
                 (Ctrl-C) comes after that, which then goes on
         raises  what a failed check states, or an exception that came in time: then no leaf was changed
         """
-        if self._inputs is not None:
-            inputs = [inputs[i] for i in self._inputs]
-        if self._scalars is not None:
-            scalars = [scalars[i] for i in self._scalars]
+        inputs, scalars = self._inputs(inputs), self._scalars(scalars)
         regions = [Region(Storage(size)) for size in self.output_sizes]
         executable = self.executable
         runs = executable.runs.value
@@ -111,12 +109,14 @@ class Program:
         return regions
 
 
-def _places(needed: Sequence[Node], given: Sequence[Node]) -> list[int] | None:
-    """Where each needed node is among the given ones; None: they are the same."""
+def _picker(needed: Sequence[Node], given: Sequence[Node]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """What picks the values of the needed nodes out of those of the given ones."""
     if tuple(needed) == tuple(given):
-        return None
+        return lambda values: values
     place = {n: i for i, n in enumerate(given)}
-    return [place[n] for n in needed]
+    if len(needed) < 2:
+        return lambda values: [values[place[n]] for n in needed]
+    return itemgetter(*(place[n] for n in needed))
 
 
 # Told of the roots of every uncompiled run before it, while somebody asks; see debug.py.

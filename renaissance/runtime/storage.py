@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -121,7 +120,7 @@ class Storage:
     def __init__(self, size_bytes: int):
         self._capacity = 0  # so that an interrupted take leaves nothing to give back
         self._lender: np.ndarray | None = None
-        self._exports: weakref.WeakSet[_Export] | None = None
+        self._exports: list[None] = []  # one for each view that is alive: lists grow and shrink safely in any thread
         self.size_bytes = size_bytes
         capacity = size_class(size_bytes)
         self.address = stock.take(capacity)
@@ -141,7 +140,7 @@ class Storage:
         self = cls.__new__(cls)
         self._capacity = 0
         self._lender = array
-        self._exports = None
+        self._exports = []
         self.size_bytes = array.nbytes
         self.address = array.ctypes.data
         return self
@@ -165,9 +164,6 @@ class Storage:
         if offset < 0 or offset + size > self.size_bytes:
             raise ArgumentError(f"view: bytes {offset} to {offset + size} of a storage of {self.size_bytes} bytes")
         export = _Export(self, self.address + offset, size)
-        if self._exports is None:
-            self._exports = weakref.WeakSet()
-        self._exports.add(export)
         return np.asarray(export).view(dtype.numpy).reshape(shape)
 
     def __del__(self, give: Callable[[int, int], None] = stock.give) -> None:  # bound early: at exit the module is emptied first
@@ -181,13 +177,18 @@ class Storage:
 class _Export:
     """What a NumPy view of a storage calls its base: alive as long as the view or any view of it."""
 
-    __slots__ = ("storage", "__array_interface__", "__weakref__")
+    __slots__ = ("_storage", "_exports", "__array_interface__")
 
     def __init__(self, storage: Storage, address: int, size_bytes: int):
-        self.storage = storage
+        self._storage = storage
+        self._exports = storage._exports
+        self._exports.append(None)
         self.__array_interface__: dict[str, Any] = {
             "version": 3,
             "typestr": "|u1",
             "shape": (size_bytes,),
             "data": (address, False),
         }
+
+    def __del__(self) -> None:
+        self._exports.pop()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from sys import getrefcount
 from typing import Any, NoReturn
 
 from renaissance import changes, engine, random
@@ -49,27 +49,13 @@ class State:
         self.serial = -1
 
 
-def _references(t: Any) -> int:
-    """How often the node of a tensor is referred to, this function included."""
-    n = t._node
-    return sys.getrefcount(n)
+class _Holder:
+    _node = object()
 
 
-def _calibrated() -> int:
-    """What `_references` gives for a node that only its tensor refers to."""
-
-    class Holder:
-        _node = object()
-
-    return _references(Holder)
-
-
-_ALONE = _calibrated()
-
-
-def _is_seen(t: Tensor) -> bool:
-    """Whether the bytes of a leaf may be seen by others than its tensor: another one, a promise, a NumPy view."""
-    return _references(t) > _ALONE or t._node.data.storage.exported
+# What `getrefcount(t._node)` gives for a node that only the tensor t refers to. It is written out where it is used: a function
+# would take as long as all else that is done for a state.
+_ALONE = getrefcount(_Holder._node)
 
 
 @dataclass(frozen=True)
@@ -203,7 +189,10 @@ class Entry:
         addresses = self._addresses
         read_elsewhere = bool(self._owned)
         for state in self._states:  # no name for the node here: it would count as a reference
-            if state.tensor._node.serial != state.serial or (state.assigned and _is_seen(state.tensor)):
+            t = state.tensor
+            # Bytes that are overwritten must not be seen by others: another tensor, a promise, a NumPy view.
+            if t._node.serial != state.serial or (state.assigned and (getrefcount(t._node) > _ALONE
+                                                                     or t._node.data.storage.exported)):
                 self._look_up(state)
                 read_elsewhere = read_elsewhere or state.assigned
         for place, position in self._owned:
@@ -250,7 +239,7 @@ class Entry:
         for action in self.effects:
             action()
         for state in self._overwritten:
-            if state.serial < 0 or _references(state.tensor) > _ALONE:  # others must not take the new version for the old one
+            if state.serial < 0 or getrefcount(state.tensor._node) > _ALONE:  # others must not take the new version for the old
                 renew(state.tensor, bare(state.tensor._node))
                 state.serial = _serial(state.tensor)
         for _, position in self._owned:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 BLOCK_BITS = 6
 BLOCK = 1 << BLOCK_BITS  # columns are cut at multiples of this, so that blocks of lanes and of random words stay whole
-_LEAST_WORK = 32_768  # simple operations on one point (under a microsecond) that are worth handing to another thread
+_LEAST_WORK = 65_536  # simple operations on one point (half a microsecond) that are worth handing to another thread
 _PER_THREAD = 4
 
 
