@@ -37,9 +37,11 @@ from renaissance.ops.movement import concat
 from renaissance.tensor import Tensor, tensor
 
 _EXACT = 1 << 24  # whole numbers up to here are exact in float32
+_SHORT_ROW = 128  # pixels
 _MOST_CHANNELS = 4  # of images whose layout is guessed at, to tell that channels stand first
 
 Row = tuple[Any, Any, Any]
+Shape = tuple[int, ...]
 
 
 @dataclass
@@ -110,16 +112,27 @@ def _after(outer: Row, rows: Row, columns: Row) -> Row:
             _plus(_plus(_mul(a, rows[2]), _mul(b, columns[2])), c))
 
 
-def _grid(images: Images) -> tuple[tuple[int, int, int], Any, Any]:
-    """The shape (B, H, W) of the output, and the row and column of each pixel."""
-    shape = (images.batch, *images.size)
-    i = arange_like(shape[1], dt.float32, Tensor).reshape(1, shape[1], 1).broadcast_to(shape)
-    j = arange_like(shape[2], dt.float32, Tensor).reshape(1, 1, shape[2]).broadcast_to(shape)
-    return shape, i, j
+def _grid(images: Images) -> tuple[Shape, Any, Any]:
+    """The shape (B, H, W) of the output, and the row and column of each pixel; (B, H W) for images of short rows.
+
+    Short rows would leave vectors partly empty. The row is then worked out from the pixel's number n: (n + 1/2) / W is at least
+    1 / 2W away from a whole number, which is more than float32 loses of numbers below 2^21.
+    """
+    batch, (height, width) = images.batch, images.size
+    if width > _SHORT_ROW or 8 * height * width > _EXACT:
+        shape: Shape = (batch, height, width)
+        i = arange_like(height, dt.float32, Tensor).reshape(1, height, 1).broadcast_to(shape)
+        j = arange_like(width, dt.float32, Tensor).reshape(1, 1, width).broadcast_to(shape)
+        return shape, i, j
+    shape = (batch, height * width)
+    n = arange_like(height * width, dt.float32, Tensor).reshape(1, height * width).broadcast_to(shape)
+    i = floor((n + 0.5) * (1 / width))
+    return shape, i, n - i * float(width)
 
 
-def _spread(value: Any, shape: tuple[int, int, int]) -> Any:
-    return value if isinstance(value, float) else value.reshape(shape[0], 1, 1).broadcast_to(shape)
+def _spread(value: Any, shape: Shape) -> Any:
+    """A number, or one for each sample, at every pixel."""
+    return value if isinstance(value, float) else value.reshape(shape[0], *[1] * (len(shape) - 1)).broadcast_to(shape)
 
 
 def _sample(images: Images) -> Any:
@@ -154,13 +167,13 @@ def _near(at: Any, n: int, whole: bool) -> tuple[Any, list[Any]]:
     return first, [maximum(1.0 - abs(at - (first + float(k))), 0.0) for k in range(count)]
 
 
-def _blend(images: Images, flat: Tensor, shape: tuple[int, int, int], rows: tuple[Any, list[Any]],
+def _blend(images: Images, flat: Tensor, shape: Shape, rows: tuple[Any, list[Any]],
            columns: tuple[Any, list[Any]], channel: int) -> Any:
     """A channel (B, 1, H, W) of the pixels; `flat` has the batch's stored images, one after the other."""
     stored, channels = images.stored, _channels(images.stored)
     height, width = stored.shape[1:3]
     (top, down), (left, across) = rows, columns
-    at = arange_like(shape[0], dt.int64, Tensor).reshape(shape[0], 1, 1).broadcast_to(shape) * (height * width)
+    at = _spread(arange_like(shape[0], dt.int64, Tensor) * (height * width), shape)
     if height * width <= _EXACT:
         at = at + astype(top * float(width) + left, dt.int64)
     else:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import renaissance as rn
 from renaissance.data import ArrayDataset, Normalize, Pad, RandomCrop, RandomErasing, RandomRotation, RandomScale, Transform
 from renaissance.data.draws import SampleDraws
-from renaissance.data.transforms import augmented
+from renaissance.data.transforms import Images, _grid, augmented
 from renaissance.errors import ArgumentError, DTypeError, ShapeError
 from renaissance.train.batch import TrainingBatches
 
@@ -241,6 +241,16 @@ def test_normalised_pixels_are_erased_with_the_value_as_given():
 @pytest.mark.parametrize("shape", [(3, 1, 7), (3, 7, 1), (3, 1, 1), (3, 2, 2, 3)])
 def test_turned_images_of_one_row_or_column(shape):
     check(images(shape), [2, 0, 1], [RandomRotation(30), RandomScale(0.5, 1.5)])
+
+
+@pytest.mark.parametrize("width", [1, 3, 28, 107, 128, 129])
+def test_rows_and_columns_of_the_largest_images(width):
+    height = (1 << 21) // width
+    batch = Images(rn.zeros((1, height, width)), rn.tensor([0]), SampleDraws(0), (height, width))
+    _, i, j = _grid(batch)
+    n = np.arange(height * width)
+    np.testing.assert_array_equal(i.numpy().ravel(), n // width)
+    np.testing.assert_array_equal(j.numpy().ravel(), n % width)
 
 
 def test_an_infinite_pixel_spoils_only_what_it_reaches():
