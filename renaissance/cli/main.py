@@ -17,6 +17,7 @@ from renaissance.cli.recipes import RECIPES, Options, recipe
 from renaissance.config import settings, usable_cpus
 from renaissance.engine import executor, host_target
 from renaissance.errors import ArgumentError, RenaissanceError
+from renaissance.runtime import disk_cache
 
 # Mistakes in how a command is called, in typer of every version: click's UsageError, or that of typer's own copy of click.
 _Misuse = cast(type[Exception], typer.BadParameter.__bases__[0])
@@ -81,7 +82,8 @@ def info() -> None:
     """Print what this machine offers and what is used of it."""
     chosen, target = settings(), host_target()
     features = sorted(f[1:] for f in target.features.split(",") if f.startswith("+") and f[1:].startswith(_TOLD_FEATURES))
-    kept = [path.stat().st_size for path in chosen.cache_dir.rglob("*") if path.is_file()] if chosen.cache_dir.is_dir() else []
+    files, size_bytes = disk_cache.usage(chosen.cache_dir)
+    size = f"{size_bytes / 2**20:.1f} of at most {disk_cache.LIMIT_BYTES >> 20} MiB"
     llvm_version = ".".join(map(str, llvm.llvm_version_info))
     rows = {
         "version": f"{renaissance.__version__}, Python {platform.python_version()}, LLVM {llvm_version}",
@@ -91,7 +93,7 @@ def info() -> None:
         "bfloat16 dot products": "yes" if target.bf16_dot else "no: float32 arithmetic on bfloat16 values",
         "caches": f"L1 {target.l1_bytes >> 10} KiB, L2 {target.l2_bytes >> 10} KiB",
         "threads": f"{chosen.threads}, of {usable_cpus()} CPUs this process may use",
-        "compiled code": f"{chosen.cache_dir}: {len(kept):,} files, {sum(kept) / 2**20:.1f} MiB",
+        "compiled code": f"{chosen.cache_dir}: {files:,} files, {size}",
         "data": str(chosen.data_dir),
     }
     width = max(map(len, rows))

@@ -139,7 +139,8 @@ def test_info(call):
     assert list(rows) == ["version", "CPU", "target", "fused multiply-add", "bfloat16 dot products", "caches", "threads",
                           "compiled code", "data"]
     assert re.match(r"(avx512|avx2|sse), \d+-bit vectors, \d+ registers", rows["target"])
-    assert re.match(r"\d+, of \d+ CPUs", rows["threads"]) and re.search(r": [\d,]+ files, [\d.]+ MiB$", rows["compiled code"])
+    assert re.match(r"\d+, of \d+ CPUs", rows["threads"]) and rows["data"]
+    assert re.search(r": [\d,]+ files, [\d.]+ of at most 512 MiB$", rows["compiled code"])
 
 
 @pytest.mark.parametrize("arguments, words", [
