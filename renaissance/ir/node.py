@@ -80,19 +80,34 @@ class Node:
         return f"<{self.op.name} {self.dtype.name}{list(self.shape)} #{self.serial}>"
 
 
+class _Entry(weakref.ref):
+    """A node in the table, and the key it has there."""
+
+    __slots__ = ("key",)
+
+
 _serials = itertools.count()
-_table: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
+_table: dict[tuple[Any, ...], _Entry] = {}  # a WeakValueDictionary would do the same in thrice the time
 _lock = fork_safe_lock()
+
+
+def _gone(entry: _Entry) -> None:
+    """A node is freed. Two threads may meet here: then an equal new node loses its entry too, and is merely not found again."""
+    if _table.get(entry.key) is entry:
+        _table.pop(entry.key, None)
 
 
 def node(op: Op, inputs: tuple[Node, ...], attrs: tuple[Hashable, ...] = ()) -> Node:
     """The node of `op` on `inputs`: the existing one if an equal one is alive, else a new one."""
     key = (op, inputs, attrs)
     with _lock:
-        found = _table.get(key)
+        entry = _table.get(key)
+        found = None if entry is None else entry()
         if found is None:
             shape, dtype = op.infer(inputs, *attrs)
-            found = _table[key] = Node(op, inputs, attrs, shape, dtype)
+            found = Node(op, inputs, attrs, shape, dtype)
+            entry = _table[key] = _Entry(found, _gone)
+            entry.key = key
     return found
 
 
