@@ -165,9 +165,8 @@ class Optimizer:
         s = _scalar_tensors(lambda: self.scalars(group, self.lr(group), group.counts[first] + 1), group.wide)
         state = {n: group.state[n] for n in self.names(group)}
         state = {n: t if start == 0 and stop == t.size else t[start:stop] for n, t in state.items()}  # type: ignore[index]
-        g = astype(join_flat([p.grad for p in params]), group.wide)  # type: ignore[misc]
-        new, new_state = self._updated(astype(gather(params), group.wide), g, state, s, group)  # type: ignore[misc]
-        return [*scatter(params, astype(new, params[0].dtype)), *((Part(group.state[n], start), t) for n, t in new_state.items())]
+        new, new_state = self._updated(gather(params), [p.grad for p in params], state, s, group)  # type: ignore[misc]
+        return [*scatter(params, new), *((Part(group.state[n], start), t) for n, t in new_state.items())]
 
     def _apply(self, pairs: list[tuple[Tensor | Part, Tensor]], used: list[Parameter], then: Callable[[], None]) -> None:
         """Overwrite, with the gradients of `used` let go so that they take no memory; they are given back if nothing changed."""
@@ -183,19 +182,20 @@ class Optimizer:
                     p.grad = Tensor(n)
             raise
 
-    def _updated(self, p: Tensor, g: Tensor, state: dict[str, Tensor], s: dict[str, Tensor],
+    def _updated(self, p: Tensor, grads: list[Tensor], state: dict[str, Tensor], s: dict[str, Tensor],
                  group: ParamGroup) -> tuple[Tensor, dict[str, Tensor]]:
         """The update as one composed op. It may look at every hyperparameter but the rate, which is a scalar."""
         settings = {k: v for k, v in group.items() if k not in ("params", "lr")}
-        names = list(state)
+        names, wide, count = tuple(state), group.wide, len(grads)
 
-        def flat(p: Any, g: Any, *rest: Any) -> tuple[Any, ...]:
-            given = dict(zip(names, rest))
-            new, new_state = self.update(p, g, given, dict(zip(s, rest[len(names):])), settings)  # type: ignore[arg-type]
-            return (new, *(new_state[n] for n in names))
+        def flat(p: Any, *rest: Any) -> tuple[Any, ...]:
+            g, given = astype(join_flat(rest[:count]), wide), dict(zip(names, rest[count:]))
+            numbers = dict(zip(s, rest[count + len(names):]))
+            new, new_state = self.update(astype(p, wide), g, given, numbers, settings)  # type: ignore[arg-type]
+            return (astype(new, p.dtype), *(new_state[n] for n in names))
 
-        values = (p, g, *state.values(), *s.values())
-        key = (type(self), tuple([(k, type(v), repr(v)) for k, v in settings.items()]), tuple(names), tuple(s))
+        values = (p, *grads, *state.values(), *s.values())
+        key = (type(self), tuple([(k, type(v), repr(v)) for k, v in settings.items()]), names, tuple(s), wide, count)
         new, *new_state = call(key, flat, values, values, {})
         return new, dict(zip(names, new_state))
 
