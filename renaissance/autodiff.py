@@ -8,7 +8,7 @@ from renaissance.errors import GradientError
 from renaissance.ir.node import Node, topological, unique
 from renaissance.ops.composed import COMPOSED, Template, apart, substituted
 from renaissance.ops.elementwise import CAST, OPS, add, astype, equal, lit, where
-from renaissance.ops.value import LEAF, VARIABLE, Value, apply, variable
+from renaissance.ops.value import LEAF, VARIABLE, Value, made, taken, variable
 
 
 def _behind_a_choice(order: Sequence[Node], outputs: Sequence[Node], chosen: bool) -> set[Node]:
@@ -58,7 +58,8 @@ def _gradient_template(template: Template, index: int, chosen: bool) -> Template
 def _composed_vjp(ct: Value, inputs: tuple[Value, ...], template: Template, index: int, *, chosen: bool) -> list[Value | None]:
     """A pointwise op is guarded as a whole, by its caller; inside any other each step is guarded that needs it."""
     gradient = _gradient_template(template, index, chosen and not template.pointwise)
-    return [None if g is None else apply(COMPOSED, (*inputs, ct), (gradient, i)) for i, g in enumerate(gradient.outputs)]
+    nodes, kind = taken((*inputs, ct))
+    return [None if g is None else made(COMPOSED, nodes, (gradient, i), kind) for i, g in enumerate(gradient.outputs)]
 
 
 def vjp(outputs: Sequence[Node], cotangents: Sequence[Node], wrt: Sequence[Node], *, chosen: bool = False) -> list[Node | None]:

@@ -206,6 +206,12 @@ def need_tensor(op: str, x: object, argument: str = "x") -> None:
 
 def apply(op: Op, values: tuple[Value, ...], attrs: tuple[Hashable, ...] = ()) -> Any:
     """The value of `op` on `values`, as a Tensor if any of them is one; weak if all of them are, as what Python computes is."""
+    nodes, kind = taken(values)
+    return made(op, nodes, attrs, kind)
+
+
+def taken(values: tuple[Value, ...]) -> tuple[tuple[Node, ...], type[Value]]:
+    """The nodes an op takes for values, and of which class its results are."""
     handle, weak = Value, True
     nodes = []
     enabled = _grad_mode.enabled
@@ -217,10 +223,15 @@ def apply(op: Op, values: tuple[Value, ...], attrs: tuple[Hashable, ...] = ()) -
         nodes.append(n)
         if v.handle is not Value:
             handle = v.handle
-    made = node(op, tuple(nodes), attrs)
+    return tuple(nodes), type(values[0]) if weak else handle
+
+
+def made(op: Op, nodes: tuple[Node, ...], attrs: tuple[Hashable, ...], kind: type[Value]) -> Any:
+    """A result of `op`, whose makers are told of it."""
+    n = node(op, nodes, attrs)
     if _observer.hook is not None:
-        _observer.hook(made)
-    return type(values[0])(made) if weak else handle(made)
+        _observer.hook(n)
+    return kind(n)
 
 
 def number_dtype(value: Any, other: DType) -> DType:
