@@ -55,7 +55,8 @@ class Linear:
         return cls(graph.outputs, graph.assigns, bound={*graph.leaves, *graph.scalars})
 
     def _walk(self, root: Node, watched: Collection[Node]) -> None:
-        number, rows, bound = self._number, self._rows, self._bound
+        number, rows, bound, order, reads = self._number, self._rows, self._bound, self.order, self.reads
+        place = number.get
         stack = [root]
         while stack:
             n = stack[-1]
@@ -66,21 +67,21 @@ class Linear:
                 stack.pop()
                 self._leaf(n)
                 if n in watched:
-                    self.reads.add(n)
+                    reads.add(n)
                 continue
-            pending = [i for i in n.inputs if i not in number]
-            if pending:
-                stack.extend(reversed(pending))
+            places = tuple(map(place, n.inputs))
+            if None in places:
+                stack.extend([i for i in reversed(n.inputs) if i not in number])
                 continue
             stack.pop()
-            if watched and not self.reads.isdisjoint(n.inputs):
-                self.reads.add(n)
+            if watched and not reads.isdisjoint(n.inputs):
+                reads.add(n)
             if n.op.kind == "identity":
-                number[n] = number[n.inputs[0]]
+                number[n] = places[0]
                 continue
             number[n] = len(rows)
-            self.order.append(n)
-            rows.append((n.op, n.attrs, tuple([number[i] for i in n.inputs])))
+            order.append(n)
+            rows.append((n.op, n.attrs, places))
 
     def _leaf(self, n: Node) -> None:
         if self._bound is None:

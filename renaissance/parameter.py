@@ -56,14 +56,14 @@ class Parameter(Tensor):
     source         PyTorch, torch.nn.Parameter
     """
 
-    __slots__ = ("_base", "_start", "_shape", "_trainable", "_made_from", "_made")
+    __slots__ = ("_base", "_start", "_shape", "_size", "_trainable", "_made_from", "_made")
 
     def __init__(self, data: Any, requires_grad: bool = True):
         value = as_tensor(data)
         if not value.dtype.is_float:
             raise DTypeError(f"Parameter: elements must be float, got {value.dtype.name}")
         self._grad = None
-        self._shape = value.shape
+        self._shape, self._size = value.shape, value.size
         self._trainable = requires_grad
         self._base = join_flat([tensor(value) if _is_borrowed(value) else Tensor(detached(value.node))])
         self._start = 0
@@ -93,7 +93,7 @@ class Parameter(Tensor):
 
     @property
     def size(self) -> int:
-        return size(self._shape)
+        return self._size
 
     @property
     def ndim(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
@@ -27,6 +28,7 @@ class ParamGroup(MutableMapping[str, Any]):
         self._changed = changed
         self.params: tuple[Parameter, ...] = values["params"]
         self.counts = [0] * len(self.params)  # steps each parameter took
+        self.offsets = list(itertools.accumulate([p.size for p in self.params], initial=0))  # where each begins, and the end
         self.wide = dt.float32  # what state is kept in and updates are computed in
         for p in self.params:
             self.wide = dt.promote(self.wide, dt.accumulator(p.dtype))
@@ -35,7 +37,7 @@ class ParamGroup(MutableMapping[str, Any]):
     @property
     def size(self) -> int:
         """Elements of all parameters."""
-        return sum(p.size for p in self.params)
+        return self.offsets[-1]
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]

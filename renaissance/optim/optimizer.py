@@ -158,8 +158,7 @@ class Optimizer:
     def _segment_pairs(self, group: ParamGroup, segment: list[int]) -> list[tuple[Tensor | Part, Tensor]]:
         """What `overwrite` takes to update one run of parameters and its state."""
         params, first = [group.params[k] for k in segment], segment[0]
-        start = sum(p.size for p in group.params[:first])
-        stop = start + sum(p.size for p in params)
+        start, stop = group.offsets[first], group.offsets[segment[-1] + 1]
         if stop == start:
             return []
         s = _scalar_tensors(lambda: self.scalars(group, self.lr(group), group.counts[first] + 1), group.wide)
