@@ -8,7 +8,7 @@ from renaissance.errors import GradientError
 from renaissance.ir.node import Node, topological, unique
 from renaissance.ops.composed import COMPOSED, Template, apart, substituted
 from renaissance.ops.elementwise import CAST, OPS, add, astype, equal, lit, where
-from renaissance.ops.value import LEAF, VARIABLE, Value, made, taken, variable
+from renaissance.ops.value import LEAF, VARIABLE, Value, made, seen, variable
 
 
 def _behind_a_choice(order: Sequence[Node], outputs: Sequence[Node], chosen: bool) -> set[Node]:
@@ -59,8 +59,8 @@ def _composed_vjp(ct: Value, n: Node, *, chosen: bool) -> list[Value | None]:
     """A pointwise op is guarded as a whole, by its caller; inside any other each step is guarded that needs it."""
     template, index = n.attrs
     gradient = _gradient_template(template, index, chosen and not template.pointwise)
-    nodes, kind = taken((*map(Value, n.inputs), ct))
-    return [None if g is None else made(COMPOSED, nodes, (gradient, i), kind) for i, g in enumerate(gradient.outputs)]
+    nodes = seen((*n.inputs, ct.node))
+    return [None if g is None else made(COMPOSED, nodes, (gradient, i), Value) for i, g in enumerate(gradient.outputs)]
 
 
 def way_back(outputs: Sequence[Node], stop: Callable[[Node], bool]) -> list[Node]:

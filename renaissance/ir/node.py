@@ -127,6 +127,7 @@ def forget_history(n: Node) -> None:
 def topological(roots: Iterable[Node], stop: Callable[[Node], bool] = lambda n: False) -> list[Node]:
     """All nodes that `roots` depend on, inputs before users, iteratively; nodes where `stop` holds count as leaves."""
     order: list[Node] = []
+    opened: set[Node] = set()
     seen: set[Node] = set()
     stack: list[Node] = []
     for root in roots:
@@ -135,12 +136,11 @@ def topological(roots: Iterable[Node], stop: Callable[[Node], bool] = lambda n: 
             n = stack[-1]
             if n in seen:
                 stack.pop()
-                continue
-            pending = [] if stop(n) else [i for i in n.inputs if i not in seen]
-            if pending:
-                stack.extend(reversed(pending))
-            else:
+            elif n in opened or not n.inputs or stop(n):
                 seen.add(n)
                 order.append(n)
                 stack.pop()
+            else:
+                opened.add(n)
+                stack.extend([i for i in reversed(n.inputs) if i not in seen])
     return order

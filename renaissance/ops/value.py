@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -214,16 +214,20 @@ def taken(values: tuple[Value, ...]) -> tuple[tuple[Node, ...], type[Value]]:
     """The nodes an op takes for values, and of which class its results are."""
     handle, weak = Value, True
     nodes = []
-    enabled = _grad_mode.enabled
     for v in values:
-        weak = weak and v.weak
-        n = v.node
-        if not enabled and n.needs_grad:
-            n = node(STOP_GRADIENT, (n,))
-        nodes.append(n)
+        nodes.append(v.node)
+        if not v.weak:
+            weak = False
         if v.handle is not Value:
             handle = v.handle
-    return tuple(nodes), type(values[0]) if weak else handle
+    return seen(nodes), type(values[0]) if weak else handle
+
+
+def seen(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """Nodes as operations see them: without their gradients inside no_grad()."""
+    if _grad_mode.enabled:
+        return tuple(nodes)
+    return tuple([node(STOP_GRADIENT, (n,)) if n.needs_grad else n for n in nodes])
 
 
 def made(op: Op, nodes: tuple[Node, ...], attrs: tuple[Hashable, ...], kind: type[Value]) -> Any:

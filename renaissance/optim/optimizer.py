@@ -12,7 +12,7 @@ from renaissance.errors import ArgumentError, CheckpointError
 from renaissance.ir.dtype import DType
 from renaissance.ops.composed import call
 from renaissance.ops.elementwise import astype
-from renaissance.ops.value import no_grad
+from renaissance.ops.value import Value, no_grad
 from renaissance.optim.group import ParamGroup
 from renaissance.optim.schedule import Schedule
 from renaissance.parameter import Parameter, gather, lay_flat, scatter
@@ -161,7 +161,7 @@ class Optimizer:
         start, stop = group.offsets[first], group.offsets[segment[-1] + 1]
         if stop == start:
             return []
-        s = _scalar_tensors(lambda: self.scalars(group, self.lr(group), group.counts[first] + 1), group.wide)
+        s = _bound(lambda: self.scalars(group, self.lr(group), group.counts[first] + 1), group.wide)
         state = {n: group.state[n] for n in self.names(group)}
         state = {n: t if start == 0 and stop == t.size else t[start:stop] for n, t in state.items()}  # type: ignore[index]
         new, new_state = self._updated(gather(params), [p.grad for p in params], state, s, group)  # type: ignore[misc]
@@ -172,16 +172,16 @@ class Optimizer:
         before = self.steps
         nodes = [p.grad.node for p in used]  # type: ignore[union-attr]
         for p in used:
-            p.grad = USED
+            p.collect(USED)
         try:
             overwrite(pairs, then)
         except BaseException:
             if self.steps == before:
                 for p, n in zip(used, nodes):
-                    p.grad = Tensor(n)
+                    p.collect(Tensor(n))
             raise
 
-    def _updated(self, p: Tensor, grads: list[Tensor], state: dict[str, Tensor], s: dict[str, Tensor],
+    def _updated(self, p: Tensor, grads: list[Tensor], state: dict[str, Tensor], s: dict[str, Value],
                  group: ParamGroup) -> tuple[Tensor, dict[str, Tensor]]:
         """The update as one composed op. It may look at every hyperparameter but the rate, which is a scalar."""
         settings = {k: v for k, v in group.items() if k not in ("params", "lr")}
@@ -253,11 +253,11 @@ class Optimizer:
         return hyper
 
 
-def _scalar_tensors(values: Callable[[], dict[str, float]], dtype: DType) -> dict[str, Tensor]:
-    """Numbers as 0-d tensors: bound now, or before each run of a plan under construction."""
+def _bound(values: Callable[[], dict[str, float]], dtype: DType) -> dict[str, Value]:
+    """Numbers as 0-d values: bound now, or before each run of a plan under construction."""
     if tracing.recorder is not None:
         return tracing.recorder.scalars(values, dtype)
-    return {n: Tensor(scalar(v, dtype)) for n, v in values().items()}
+    return {n: Value(scalar(v, dtype)) for n, v in values().items()}
 
 
 def decay_groups(module: Any, weight_decay: float, **hyper: Any) -> list[dict[str, Any]]:

@@ -42,7 +42,7 @@ def backward(self: Tensor, gradient: Any = None) -> None:
         if before is USED:  # what it would be added to is gone: reading it stays an error until zero_grad()
             continue
         value = Tensor(detached(g)) if g is not None else Tensor(const(0.0, v.dtype)).broadcast_to(v.shape)
-        owner.grad = value if before is None else add(before, value)
+        owner.collect(value if before is None else add(before, value))
 
 
 def _cotangent(t: Tensor, gradient: Any) -> Value:
