@@ -129,18 +129,17 @@ def topological(roots: Iterable[Node], stop: Callable[[Node], bool] = lambda n: 
     order: list[Node] = []
     opened: set[Node] = set()
     seen: set[Node] = set()
-    stack: list[Node] = []
-    for root in roots:
-        stack.append(root)
-        while stack:
-            n = stack[-1]
-            if n in seen:
-                stack.pop()
-            elif n in opened or not n.inputs or stop(n):
-                seen.add(n)
-                order.append(n)
-                stack.pop()
-            else:
-                opened.add(n)
-                stack.extend([i for i in reversed(n.inputs) if i not in seen])
+    stack = list(roots)
+    stack.reverse()
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        if n in opened or not n.inputs or stop(n):
+            seen.add(n)
+            order.append(n)
+        else:
+            opened.add(n)
+            stack.append(n)  # to be met again when its inputs have been
+            stack.extend(reversed(n.inputs))
     return order
