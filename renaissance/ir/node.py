@@ -65,10 +65,12 @@ class Node:
         needs_grad, depth = False, 0
         constant = bool(inputs) or op.reference is not None
         for i in inputs:
-            constant = constant and i.constant
-            if i.data is None and i.depth > depth:
+            if not i.constant:
+                constant = False
+            if i.needs_grad:
+                needs_grad = True
+            if i.depth > depth and i.data is None:
                 depth = i.depth
-            needs_grad = needs_grad or i.needs_grad
         self.needs_grad = needs_grad and dtype.kind == "f" and (op.vjp is not None or op.kind != "identity")
         self.depth = depth + 1
         self.constant = constant
@@ -91,10 +93,10 @@ _table: dict[tuple[Any, ...], _Entry] = {}  # a WeakValueDictionary would do the
 _lock = fork_safe_lock()
 
 
-def _gone(entry: _Entry) -> None:
+def _gone(entry: _Entry, table: dict[tuple[Any, ...], _Entry] = _table) -> None:  # bound early: at exit the module is emptied
     """A node is freed. Two threads may meet here: then an equal new node loses its entry too, and is merely not found again."""
-    if _table.get(entry.key) is entry:
-        _table.pop(entry.key, None)
+    if table.get(entry.key) is entry:
+        table.pop(entry.key, None)
 
 
 def node(op: Op, inputs: tuple[Node, ...], attrs: tuple[Hashable, ...] = ()) -> Node:

@@ -79,7 +79,7 @@ def composed(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def one(*args: Any, **kwargs: Any) -> Any:
-        values = [a for a in args if isinstance(a, Value)] + [a for a in kwargs.values() if isinstance(a, Value)]
+        values = [a for a in (*args, *kwargs.values()) if isinstance(a, Value)]
         return call(function, function, values, args, kwargs)[0]
 
     return one

@@ -184,8 +184,7 @@ class Optimizer:
     def _updated(self, p: Tensor, grads: list[Tensor], state: dict[str, Tensor], s: dict[str, Value],
                  group: ParamGroup) -> tuple[Tensor, dict[str, Tensor]]:
         """The update as one composed op. It may look at every hyperparameter but the rate, which is a scalar."""
-        settings = {k: v for k, v in group.items() if k not in ("params", "lr")}
-        names, wide, count = tuple(state), group.wide, len(grads)
+        settings, names, wide, count = group.settings, tuple(state), group.wide, len(grads)
 
         def flat(p: Any, *rest: Any) -> tuple[Any, ...]:
             g, given = astype(join_flat(rest[:count]), wide), dict(zip(names, rest[count:]))
