@@ -32,7 +32,6 @@ from renaissance.tensor import (
     user_line,
 )
 
-
 _PARTS = 1 << 14  # places in flat runs whose templates are kept
 
 

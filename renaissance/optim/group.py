@@ -42,7 +42,7 @@ class ParamGroup(MutableMapping[str, Any]):
     @property
     def settings(self) -> dict[str, Any]:
         """The hyperparameters but the rate: what an update may look at, so that it is another op when one changes."""
-        return {k: v for k, v in self._values.items() if k != "params" and k != "lr"}
+        return {k: v for k, v in self._values.items() if k not in ("params", "lr")}
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]
