@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from renaissance.errors import GradientError
 from renaissance.ir.node import Node, topological, unique
 from renaissance.ops.composed import COMPOSED, Template, apart, substituted
 from renaissance.ops.elementwise import CAST, OPS, add, astype, equal, lit, where
-from renaissance.ops.value import LEAF, VARIABLE, Value, apply, variable
+from renaissance.ops.value import LEAF, VARIABLE, Value, made, seen, variable
 
 
 def _behind_a_choice(order: Sequence[Node], outputs: Sequence[Node], chosen: bool) -> set[Node]:
@@ -55,22 +55,32 @@ def _gradient_template(template: Template, index: int, chosen: bool) -> Template
     return found
 
 
-def _composed_vjp(ct: Value, inputs: tuple[Value, ...], template: Template, index: int, *, chosen: bool) -> list[Value | None]:
+def _composed_vjp(ct: Value, n: Node, *, chosen: bool) -> list[Value | None]:
     """A pointwise op is guarded as a whole, by its caller; inside any other each step is guarded that needs it."""
+    template, index = n.attrs
     gradient = _gradient_template(template, index, chosen and not template.pointwise)
-    return [None if g is None else apply(COMPOSED, (*inputs, ct), (gradient, i)) for i, g in enumerate(gradient.outputs)]
+    nodes = seen((*n.inputs, ct.node))
+    return [None if g is None else made(COMPOSED, nodes, (gradient, i), Value) for i, g in enumerate(gradient.outputs)]
 
 
-def vjp(outputs: Sequence[Node], cotangents: Sequence[Node], wrt: Sequence[Node], *, chosen: bool = False) -> list[Node | None]:
+def way_back(outputs: Sequence[Node], stop: Callable[[Node], bool]) -> list[Node]:
+    """The nodes gradients go through from `outputs` to where `stop` holds, and those they reach, inputs before users."""
+    return topological(outputs, lambda n: not n.needs_grad or stop(n))
+
+
+def vjp(outputs: Sequence[Node], cotangents: Sequence[Node], wrt: Sequence[Node], *, chosen: bool = False,
+        order: Sequence[Node] | None = None) -> list[Node | None]:
     """The cotangents of `wrt` when `outputs` have the given ones; None where nothing flows.
 
     chosen  whether a `where` outside may leave parts of the outputs unused
+    order   the way back from `outputs` to `wrt`, if it is known already
 
     A cotangent has the dtype of its node, but one on its way back to a cast is not rounded to the narrow dtype first.
     Contributions are added in reverse order of creation of the nodes they come from.
     """
     targets = set(wrt)
-    order = topological(outputs, lambda n: not n.needs_grad or n in targets)
+    if order is None:
+        order = way_back(outputs, targets.__contains__)
     tainted = _behind_a_choice(order, outputs, chosen)
     ct: dict[Node, Value] = {}
 
@@ -90,11 +100,10 @@ def vjp(outputs: Sequence[Node], cotangents: Sequence[Node], wrt: Sequence[Node]
             raise GradientError(f"{n.op.name} has no gradient; use detach() or stop_gradient where none should flow")
         value = ct.pop(n)
         guarded = n in tainted and _needs_guard(n)
-        inputs = tuple(Value(i) for i in n.inputs)
         if n.op is COMPOSED:
-            grads = _composed_vjp(value, inputs, *n.attrs, chosen=n in tainted)
+            grads = _composed_vjp(value, n, chosen=n in tainted)
         else:
-            grads = n.op.vjp(value, Value(n), inputs, *n.attrs)
+            grads = n.op.vjp(value, Value(n), tuple(map(Value, n.inputs)), *n.attrs)
         for i, g in zip(n.inputs, grads):
             if g is not None and (i.needs_grad or i in targets):
                 give(i, where(equal(value, lit(0, value)), lit(0, g), g) if guarded else g)

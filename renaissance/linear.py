@@ -38,9 +38,7 @@ class Linear:
         self._number: dict[Node, int] = {}
         number = self._number
         self._rows: list[Any] = []
-        for root in (*outputs, *(v for _, v in assigns), *(leaf for leaf, _ in assigns)):
-            if root not in number:
-                self._walk(root, watched)
+        self._walk([*outputs, *(v for _, v in assigns), *(leaf for leaf, _ in assigns)], watched)
         self.key = (tuple(self._rows), tuple([number[n] for n in outputs]), tuple([(number[a], number[v]) for a, v in assigns]))
 
     @classmethod
@@ -54,33 +52,31 @@ class Linear:
         """A graph with its own leaves and scalars, whatever data its nodes have."""
         return cls(graph.outputs, graph.assigns, bound={*graph.leaves, *graph.scalars})
 
-    def _walk(self, root: Node, watched: Collection[Node]) -> None:
-        number, rows, bound = self._number, self._rows, self._bound
-        stack = [root]
+    def _walk(self, roots: list[Node], watched: Collection[Node]) -> None:
+        number, rows, bound, order, reads = self._number, self._rows, self._bound, self.order, self.reads
+        opened: set[Node] = set()
+        stack = roots[::-1]
         while stack:
-            n = stack[-1]
+            n = stack.pop()
             if n in number:
-                stack.pop()
                 continue
-            if (n.data is not None) if bound is None else (n in bound):
-                stack.pop()
+            if n in opened:
+                if watched and not reads.isdisjoint(n.inputs):
+                    reads.add(n)
+                if n.op.kind == "identity":
+                    number[n] = number[n.inputs[0]]
+                else:
+                    number[n] = len(rows)
+                    order.append(n)
+                    rows.append((n.op, n.attrs, tuple([number[i] for i in n.inputs])))
+            elif (n.data is not None) if bound is None else (n in bound):
                 self._leaf(n)
                 if n in watched:
-                    self.reads.add(n)
-                continue
-            pending = [i for i in n.inputs if i not in number]
-            if pending:
-                stack.extend(reversed(pending))
-                continue
-            stack.pop()
-            if watched and not self.reads.isdisjoint(n.inputs):
-                self.reads.add(n)
-            if n.op.kind == "identity":
-                number[n] = number[n.inputs[0]]
-                continue
-            number[n] = len(rows)
-            self.order.append(n)
-            rows.append((n.op, n.attrs, tuple([number[i] for i in n.inputs])))
+                    reads.add(n)
+            else:
+                opened.add(n)
+                stack.append(n)  # to be met again when its inputs have been
+                stack.extend(reversed(n.inputs))
 
     def _leaf(self, n: Node) -> None:
         if self._bound is None:

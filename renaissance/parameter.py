@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -11,9 +12,11 @@ import numpy as np
 from renaissance import changes
 from renaissance.errors import DTypeError, TraceError
 from renaissance.ir.dtype import DType
-from renaissance.ir.node import Node, Shape, node
+from renaissance.ir.node import Node, Shape, node, unique
 from renaissance.ir.shape import size
+from renaissance.ops.composed import COMPOSED, Template
 from renaissance.ops.movement import RESHAPE, SLICE
+from renaissance.ops.value import LEAF
 from renaissance.region import Region
 from renaissance.tensor import (
     Part,
@@ -29,6 +32,17 @@ from renaissance.tensor import (
     user_line,
 )
 
+_PARTS = 1 << 14  # places in flat runs whose templates are kept
+
+
+@functools.lru_cache(_PARTS)
+def _part(length: int, dtype: DType, start: int, shape: Shape) -> Template:
+    """Elements of a flat tensor from `start` on, in a shape: one composed node, as there are many in each step."""
+    flat = part = unique(LEAF, (length,), dtype)
+    if length != size(shape):
+        part = node(SLICE, (part,), ((start,), (start + size(shape),), (1,)))
+    return Template([flat], [part if part.shape == shape else node(RESHAPE, (part,), (shape,))])
+
 
 class Parameter(Tensor):
     """A tensor that a module trains: elements [start, start + size) of a flat tensor, its base.
@@ -41,14 +55,14 @@ class Parameter(Tensor):
     source         PyTorch, torch.nn.Parameter
     """
 
-    __slots__ = ("_base", "_start", "_shape", "_trainable", "_made_from", "_made")
+    __slots__ = ("_base", "_start", "_shape", "_size", "_trainable", "_made_from", "_made")
 
     def __init__(self, data: Any, requires_grad: bool = True):
         value = as_tensor(data)
         if not value.dtype.is_float:
             raise DTypeError(f"Parameter: elements must be float, got {value.dtype.name}")
         self._grad = None
-        self._shape = value.shape
+        self._shape, self._size = value.shape, value.size
         self._trainable = requires_grad
         self._base = join_flat([tensor(value) if _is_borrowed(value) else Tensor(detached(value.node))])
         self._start = 0
@@ -62,10 +76,8 @@ class Parameter(Tensor):
         base = self._base.node
         if self._made_from is not base or self._made is None:
             n = base
-            if self._start or base.shape[0] != self.size:
-                n = node(SLICE, (n,), ((self._start,), (self._start + self.size,), (1,)))
-            if self._shape != n.shape:
-                n = node(RESHAPE, (n,), (self._shape,))
+            if base.shape != self._shape:
+                n = node(COMPOSED, (base,), (_part(base.shape[0], base.dtype, self._start, self._shape), 0))
             self._made = mark(self, n) if self._trainable else n
             self._made_from = base
         return self._made
@@ -80,7 +92,7 @@ class Parameter(Tensor):
 
     @property
     def size(self) -> int:
-        return size(self._shape)
+        return self._size
 
     @property
     def ndim(self) -> int:

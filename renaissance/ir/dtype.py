@@ -10,9 +10,9 @@ import numpy as np
 from renaissance.errors import DTypeError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DType:
-    """One number type; there is one object for each, such as rn.float32.
+    """One number type; there is one object for each, such as rn.float32, so that comparing and hashing them costs nothing.
 
     name    as in NumPy
     kind    'b' bool, 'u' unsigned, 'i' signed, 'f' float
@@ -29,9 +29,6 @@ class DType:
 
     def __repr__(self) -> str:
         return f"renaissance.{self.name}"
-
-    def __hash__(self) -> int:
-        return hash(self.name)
 
     def __reduce__(self):
         return (dtype, (self.name,))

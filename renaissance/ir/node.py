@@ -65,10 +65,12 @@ class Node:
         needs_grad, depth = False, 0
         constant = bool(inputs) or op.reference is not None
         for i in inputs:
-            constant = constant and i.constant
-            if i.data is None and i.depth > depth:
+            if not i.constant:
+                constant = False
+            if i.needs_grad:
+                needs_grad = True
+            if i.depth > depth and i.data is None:
                 depth = i.depth
-            needs_grad = needs_grad or i.needs_grad
         self.needs_grad = needs_grad and dtype.kind == "f" and (op.vjp is not None or op.kind != "identity")
         self.depth = depth + 1
         self.constant = constant
@@ -80,19 +82,34 @@ class Node:
         return f"<{self.op.name} {self.dtype.name}{list(self.shape)} #{self.serial}>"
 
 
+class _Entry(weakref.ref):
+    """A node in the table, and the key it has there."""
+
+    __slots__ = ("key",)
+
+
 _serials = itertools.count()
-_table: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
+_table: dict[tuple[Any, ...], _Entry] = {}  # a WeakValueDictionary would do the same in thrice the time
 _lock = fork_safe_lock()
+
+
+def _gone(entry: _Entry, table: dict[tuple[Any, ...], _Entry] = _table) -> None:  # bound early: at exit the module is emptied
+    """A node is freed. Two threads may meet here: then an equal new node loses its entry too, and is merely not found again."""
+    if table.get(entry.key) is entry:
+        table.pop(entry.key, None)
 
 
 def node(op: Op, inputs: tuple[Node, ...], attrs: tuple[Hashable, ...] = ()) -> Node:
     """The node of `op` on `inputs`: the existing one if an equal one is alive, else a new one."""
     key = (op, inputs, attrs)
     with _lock:
-        found = _table.get(key)
+        entry = _table.get(key)
+        found = None if entry is None else entry()
         if found is None:
             shape, dtype = op.infer(inputs, *attrs)
-            found = _table[key] = Node(op, inputs, attrs, shape, dtype)
+            found = Node(op, inputs, attrs, shape, dtype)
+            entry = _table[key] = _Entry(found, _gone)
+            entry.key = key
     return found
 
 
@@ -112,20 +129,19 @@ def forget_history(n: Node) -> None:
 def topological(roots: Iterable[Node], stop: Callable[[Node], bool] = lambda n: False) -> list[Node]:
     """All nodes that `roots` depend on, inputs before users, iteratively; nodes where `stop` holds count as leaves."""
     order: list[Node] = []
+    opened: set[Node] = set()
     seen: set[Node] = set()
-    stack: list[Node] = []
-    for root in roots:
-        stack.append(root)
-        while stack:
-            n = stack[-1]
-            if n in seen:
-                stack.pop()
-                continue
-            pending = [] if stop(n) else [i for i in n.inputs if i not in seen]
-            if pending:
-                stack.extend(reversed(pending))
-            else:
-                seen.add(n)
-                order.append(n)
-                stack.pop()
+    stack = list(roots)
+    stack.reverse()
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        if n in opened or not n.inputs or stop(n):
+            seen.add(n)
+            order.append(n)
+        else:
+            opened.add(n)
+            stack.append(n)  # to be met again when its inputs have been
+            stack.extend(reversed(n.inputs))
     return order

@@ -21,7 +21,7 @@ from renaissance.ir.node import Node, Op, Shape, node, topological, unique
 from renaissance.ir.rewrite import rebuilt
 from renaissance.locks import fork_safe_lock
 from renaissance.ops.precision import narrow_dtype
-from renaissance.ops.value import CONST, IOTA, LEAF, Value, apply, enable_grad, observing
+from renaissance.ops.value import CONST, IOTA, LEAF, Value, enable_grad, made, observing, taken
 from renaissance.recent import Recent
 
 TEMPLATES = 1024
@@ -79,7 +79,7 @@ def composed(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def one(*args: Any, **kwargs: Any) -> Any:
-        values = [a for a in args if isinstance(a, Value)] + [a for a in kwargs.values() if isinstance(a, Value)]
+        values = [a for a in (*args, *kwargs.values()) if isinstance(a, Value)]
         return call(function, function, values, args, kwargs)[0]
 
     return one
@@ -102,8 +102,8 @@ def call(name: Hashable, function: Callable[..., Any], values: Sequence[Value], 
         return _tuple(function(*args, **kwargs))
     if template is None:
         template = _made(key, function, values, args, kwargs)
-    given = tuple(values)
-    return tuple([apply(COMPOSED, given, (template, i)) for i in range(len(template.outputs))])
+    nodes, kind = taken(tuple(values))
+    return tuple([made(COMPOSED, nodes, (template, i), kind) for i in range(len(template.outputs))])
 
 
 def _made(key: Hashable, function: Callable[..., Any], values: Sequence[Value], args: tuple[Any, ...],

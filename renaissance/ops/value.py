@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -206,21 +206,36 @@ def need_tensor(op: str, x: object, argument: str = "x") -> None:
 
 def apply(op: Op, values: tuple[Value, ...], attrs: tuple[Hashable, ...] = ()) -> Any:
     """The value of `op` on `values`, as a Tensor if any of them is one; weak if all of them are, as what Python computes is."""
+    nodes, kind = taken(values)
+    return made(op, nodes, attrs, kind)
+
+
+def taken(values: tuple[Value, ...]) -> tuple[tuple[Node, ...], type[Value]]:
+    """The nodes an op takes for values, and of which class its results are."""
     handle, weak = Value, True
     nodes = []
-    enabled = _grad_mode.enabled
     for v in values:
-        weak = weak and v.weak
-        n = v.node
-        if not enabled and n.needs_grad:
-            n = node(STOP_GRADIENT, (n,))
-        nodes.append(n)
+        nodes.append(v.node)
+        if not v.weak:
+            weak = False
         if v.handle is not Value:
             handle = v.handle
-    made = node(op, tuple(nodes), attrs)
+    return seen(nodes), type(values[0]) if weak else handle
+
+
+def seen(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """Nodes as operations see them: without their gradients inside no_grad()."""
+    if _grad_mode.enabled:
+        return tuple(nodes)
+    return tuple([node(STOP_GRADIENT, (n,)) if n.needs_grad else n for n in nodes])
+
+
+def made(op: Op, nodes: tuple[Node, ...], attrs: tuple[Hashable, ...], kind: type[Value]) -> Any:
+    """A result of `op`, whose makers are told of it."""
+    n = node(op, nodes, attrs)
     if _observer.hook is not None:
-        _observer.hook(made)
-    return type(values[0])(made) if weak else handle(made)
+        _observer.hook(n)
+    return kind(n)
 
 
 def number_dtype(value: Any, other: DType) -> DType:

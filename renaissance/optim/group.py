@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
@@ -27,6 +28,7 @@ class ParamGroup(MutableMapping[str, Any]):
         self._changed = changed
         self.params: tuple[Parameter, ...] = values["params"]
         self.counts = [0] * len(self.params)  # steps each parameter took
+        self.offsets = list(itertools.accumulate([p.size for p in self.params], initial=0))  # where each begins, and the end
         self.wide = dt.float32  # what state is kept in and updates are computed in
         for p in self.params:
             self.wide = dt.promote(self.wide, dt.accumulator(p.dtype))
@@ -35,7 +37,12 @@ class ParamGroup(MutableMapping[str, Any]):
     @property
     def size(self) -> int:
         """Elements of all parameters."""
-        return sum(p.size for p in self.params)
+        return self.offsets[-1]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The hyperparameters but the rate: what an update may look at, so that it is another op when one changes."""
+        return {k: v for k, v in self._values.items() if k not in ("params", "lr")}
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]

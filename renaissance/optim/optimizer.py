@@ -12,7 +12,7 @@ from renaissance.errors import ArgumentError, CheckpointError
 from renaissance.ir.dtype import DType
 from renaissance.ops.composed import call
 from renaissance.ops.elementwise import astype
-from renaissance.ops.value import no_grad
+from renaissance.ops.value import Value, no_grad
 from renaissance.optim.group import ParamGroup
 from renaissance.optim.schedule import Schedule
 from renaissance.parameter import Parameter, gather, lay_flat, scatter
@@ -158,44 +158,42 @@ class Optimizer:
     def _segment_pairs(self, group: ParamGroup, segment: list[int]) -> list[tuple[Tensor | Part, Tensor]]:
         """What `overwrite` takes to update one run of parameters and its state."""
         params, first = [group.params[k] for k in segment], segment[0]
-        start = sum(p.size for p in group.params[:first])
-        stop = start + sum(p.size for p in params)
+        start, stop = group.offsets[first], group.offsets[segment[-1] + 1]
         if stop == start:
             return []
-        s = _scalar_tensors(lambda: self.scalars(group, self.lr(group), group.counts[first] + 1), group.wide)
+        s = _bound(lambda: self.scalars(group, self.lr(group), group.counts[first] + 1), group.wide)
         state = {n: group.state[n] for n in self.names(group)}
         state = {n: t if start == 0 and stop == t.size else t[start:stop] for n, t in state.items()}  # type: ignore[index]
-        g = astype(join_flat([p.grad for p in params]), group.wide)  # type: ignore[misc]
-        new, new_state = self._updated(astype(gather(params), group.wide), g, state, s, group)  # type: ignore[misc]
-        return [*scatter(params, astype(new, params[0].dtype)), *((Part(group.state[n], start), t) for n, t in new_state.items())]
+        new, new_state = self._updated(gather(params), [p.grad for p in params], state, s, group)  # type: ignore[misc]
+        return [*scatter(params, new), *((Part(group.state[n], start), t) for n, t in new_state.items())]
 
     def _apply(self, pairs: list[tuple[Tensor | Part, Tensor]], used: list[Parameter], then: Callable[[], None]) -> None:
         """Overwrite, with the gradients of `used` let go so that they take no memory; they are given back if nothing changed."""
         before = self.steps
         nodes = [p.grad.node for p in used]  # type: ignore[union-attr]
         for p in used:
-            p.grad = USED
+            p.collect(USED)
         try:
             overwrite(pairs, then)
         except BaseException:
             if self.steps == before:
                 for p, n in zip(used, nodes):
-                    p.grad = Tensor(n)
+                    p.collect(Tensor(n))
             raise
 
-    def _updated(self, p: Tensor, g: Tensor, state: dict[str, Tensor], s: dict[str, Tensor],
+    def _updated(self, p: Tensor, grads: list[Tensor], state: dict[str, Tensor], s: dict[str, Value],
                  group: ParamGroup) -> tuple[Tensor, dict[str, Tensor]]:
         """The update as one composed op. It may look at every hyperparameter but the rate, which is a scalar."""
-        settings = {k: v for k, v in group.items() if k not in ("params", "lr")}
-        names = list(state)
+        settings, names, wide, count = group.settings, tuple(state), group.wide, len(grads)
 
-        def flat(p: Any, g: Any, *rest: Any) -> tuple[Any, ...]:
-            given = dict(zip(names, rest))
-            new, new_state = self.update(p, g, given, dict(zip(s, rest[len(names):])), settings)  # type: ignore[arg-type]
-            return (new, *(new_state[n] for n in names))
+        def flat(p: Any, *rest: Any) -> tuple[Any, ...]:
+            g, given = astype(join_flat(rest[:count]), wide), dict(zip(names, rest[count:]))
+            numbers = dict(zip(s, rest[count + len(names):]))
+            new, new_state = self.update(astype(p, wide), g, given, numbers, settings)  # type: ignore[arg-type]
+            return (astype(new, p.dtype), *(new_state[n] for n in names))
 
-        values = (p, g, *state.values(), *s.values())
-        key = (type(self), tuple([(k, type(v), repr(v)) for k, v in settings.items()]), tuple(names), tuple(s))
+        values = (p, *grads, *state.values(), *s.values())
+        key = (type(self), tuple([(k, type(v), repr(v)) for k, v in settings.items()]), names, tuple(s), wide, count)
         new, *new_state = call(key, flat, values, values, {})
         return new, dict(zip(names, new_state))
 
@@ -254,11 +252,11 @@ class Optimizer:
         return hyper
 
 
-def _scalar_tensors(values: Callable[[], dict[str, float]], dtype: DType) -> dict[str, Tensor]:
-    """Numbers as 0-d tensors: bound now, or before each run of a plan under construction."""
+def _bound(values: Callable[[], dict[str, float]], dtype: DType) -> dict[str, Value]:
+    """Numbers as 0-d values: bound now, or before each run of a plan under construction."""
     if tracing.recorder is not None:
         return tracing.recorder.scalars(values, dtype)
-    return {n: Tensor(scalar(v, dtype)) for n, v in values().items()}
+    return {n: Value(scalar(v, dtype)) for n, v in values().items()}
 
 
 def decay_groups(module: Any, weight_decay: float, **hyper: Any) -> list[dict[str, Any]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from renaissance.autodiff import vjp
+from renaissance.autodiff import vjp, way_back
 from renaissance.errors import GradientError, ShapeError
-from renaissance.ir.node import Node, topological
+from renaissance.ir.node import Node
 from renaissance.ops.elementwise import add, lit
 from renaissance.ops.value import VARIABLE, Value, const, method
 from renaissance.tensor.handle import USED, Tensor, detached
@@ -30,11 +30,11 @@ def backward(self: Tensor, gradient: Any = None) -> None:
     if not n.needs_grad:
         raise GradientError("backward: nothing this tensor depends on asks for a gradient (requires_grad), or its history was "
                             "used up by an optimizer step")
-    order = topological([n], lambda v: not v.needs_grad or _collects(v))
+    order = way_back([n], _collects)
     found = [v for v in order if _collects(v)]
     for v in order:
         v.spent = v.needs_grad and v.op is not VARIABLE
-    for v, g in zip(found, vjp([n], [_cotangent(self, gradient).node], found)):
+    for v, g in zip(found, vjp([n], [_cotangent(self, gradient).node], found, order=order)):
         owner = v.holders[0]()
         if owner is None:
             continue
@@ -42,7 +42,7 @@ def backward(self: Tensor, gradient: Any = None) -> None:
         if before is USED:  # what it would be added to is gone: reading it stays an error until zero_grad()
             continue
         value = Tensor(detached(g)) if g is not None else Tensor(const(0.0, v.dtype)).broadcast_to(v.shape)
-        owner.grad = value if before is None else add(before, value)
+        owner.collect(value if before is None else add(before, value))
 
 
 def _cotangent(t: Tensor, gradient: Any) -> Value:

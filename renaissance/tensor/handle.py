@@ -222,11 +222,15 @@ class Tensor(Value):
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
-        if value is not None and value is not USED:
+        if value is not None:
             if not isinstance(value, Tensor):
                 raise DTypeError(f"grad must be a tensor or None, got {type(value).__name__}")
             if value.shape != self.shape or value.dtype is not self.dtype:
                 raise ShapeError(f"grad must be {self.dtype.name}{list(self.shape)}, got {value.dtype.name}{list(value.shape)}")
+        self.collect(value)
+
+    def collect(self, value: Tensor | None) -> None:
+        """Set the gradient to what is known to fit: a tensor of the same shape and dtype, None, or USED."""
         if tracing.recorder is not None:
             tracing.recorder.regrade(self, value)
         else:

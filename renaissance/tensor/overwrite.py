@@ -72,8 +72,8 @@ def _wholes(pairs: Sequence[tuple[Tensor | Part, Tensor]]) -> list[tuple[Tensor,
     parts: dict[int, tuple[Tensor, list[tuple[int, Tensor]]]] = {}
     for t, value in pairs:
         base, start = t.place()
-        if isinstance(t, Tensor) and base is t:
-            result[id(t)] = (t, value)
+        if base is t or value.shape == base.shape:
+            result[id(base)] = (base, value)
         else:
             parts.setdefault(id(base), (base, []))[1].append((start, value))
     for base, pieces in parts.values():

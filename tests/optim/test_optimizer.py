@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import renaissance as rn
-from renaissance import nn, optim
+from renaissance import engine, nn, optim
 from renaissance.errors import ArgumentError, CheckpointError, GradientError, NonFiniteError, TraceError
 
 from . import plain
@@ -521,3 +521,18 @@ def test_a_norm_that_failed_its_check_does_not_stop_later_steps(compiled):
     assert optimizer.steps == expected.steps == 4
     with pytest.raises((NonFiniteError, GradientError)):
         norm.item()
+
+
+# ---- programs ------------------------------------------------------------------------------------------------------------
+
+
+@EITHER
+def test_another_model_of_the_same_kind_makes_no_program(compiled):
+    made = []
+    for _ in range(2):
+        m = model()
+        step = stepper(m, optim.AdamW(m.parameters(), lr=0.01), compiled)
+        for i in range(2):
+            step(i)
+        made.append(len(engine._programs))
+    assert made[0] == made[1]
