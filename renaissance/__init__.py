@@ -98,6 +98,7 @@ from renaissance.ops.reduce import std as std
 from renaissance.ops.reduce import sum as sum
 from renaissance.ops.reduce import var as var
 from renaissance.ops.value import no_grad as no_grad
+from renaissance.ops.window import windows as windows
 from renaissance.parameter import Parameter as Parameter
 from renaissance.random import Generator as Generator
 from renaissance.random import bernoulli as bernoulli

@@ -26,6 +26,19 @@ def optimizer(shape: Perceptron, net: nn.Module) -> optim.Optimizer:
     return optim.Adam(net.parameters(), lr=1e-3)
 
 
+def gradients(net: nn.Module, *, precision: str, smoothing: float) -> Callable:
+    """A function (images, labels) -> gradients of the loss, not compiled yet."""
+    def step(x: rn.Tensor, y: rn.Tensor) -> list[rn.Tensor | None]:
+        with rn.precision(precision):
+            loss = nn.functional.cross_entropy(net(x), y, label_smoothing=smoothing)
+        for p in net.parameters():
+            p.grad = None
+        loss.backward()
+        return [p.grad for p in net.parameters()]
+
+    return step
+
+
 def training_step(net: nn.Module, updater: optim.Optimizer, *, precision: str, smoothing: float) -> Callable:
     """A function (images, labels) -> loss that does one whole step, not compiled yet."""
     def step(x: rn.Tensor, y: rn.Tensor) -> rn.Tensor:

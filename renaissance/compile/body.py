@@ -138,7 +138,7 @@ class Body:
         if place is not None:
             return self._add("load", self._mask(at.guards), self._access(place, "in"), n.dtype)
         if is_view(n):
-            return self._padded(n, at, args[0]) if n.op.name == "pad" else args[0]
+            return self._padded(n, at, args[0]) if n.op.name in ("pad", "shear") else args[0]
         self.computed.add(n)
         name = n.op.name
         if name == "check":
@@ -161,12 +161,12 @@ class Body:
         raise PlanError(f"{n!r} cannot be computed inside a kernel; it should have been stored by an earlier one")
 
     def _padded(self, n: Node, at: IndexMap, value: int) -> int:
-        """Padding where the guards that this pad adds fail; a masked load of zeros needs no selection."""
+        """Padding where the guards that this view adds fail; a masked load of zeros needs no selection."""
         inner = through(n, at, self.extents).guards
         added = tuple(g for g in inner if g not in at.guards)
         if not added:
             return value
-        fill = n.attr("value")
+        fill = n.attr("value") if n.op.name == "pad" else bytes(n.dtype.size)
         read = self.instrs[value]
         if not any(fill) and read.op == "load" and read.args == self._mask(inner):
             return value

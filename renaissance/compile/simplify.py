@@ -32,7 +32,7 @@ def _empty(n: Node, users: Users) -> Node | None:
     return None if constant is n else constant
 
 
-_COMPUTED = (*OPS, "cast", "check", "reshape", "permute", "expand", "pad", "slice", "concat", "reduce_sum", "reduce_max",
+_COMPUTED = (*OPS, "cast", "check", "reshape", "permute", "expand", "pad", "slice", "shear", "concat", "reduce_sum", "reduce_max",
              "reduce_min", "reduce_prod", "reduce_any", "reduce_all", "argmax", "argmin", "dot", "take", "scatter", "random_at")
 RULES: tuple[Rule, ...] = (
     Rule("what has no elements is a constant", _COMPUTED, _empty),

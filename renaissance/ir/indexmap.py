@@ -184,6 +184,22 @@ def _pad(node: Node, at: IndexMap, extents: Extents) -> IndexMap:
     return IndexMap(flatten(tuple(rows), node.inputs[0].shape, len(extents)), tuple(guards), tuple(rows))
 
 
+def _shear(node: Node, at: IndexMap, extents: Extents) -> IndexMap:
+    """Other axes may stay merged, unless some positions are outside: those have no flat index."""
+    axis, along = node.attr("axis"), node.attr("along")
+    n = node.inputs[0].shape[axis]
+    for runs in (_runs(node, at, lambda k: not {k - 1, k} & {axis, along}), _runs(node, at, lambda k: False)):
+        rows, shape = list(_rows(node, at, extents, runs)), [size(_along(node.shape, run)) for run in runs]
+        moved, by = runs.index((axis,)), rows[runs.index((along,))].scaled(node.attr("step"))
+        strides = tuple(a + b for a, b in zip(rows[moved].strides, by.strides))
+        rows[moved], shape[moved] = Affine(strides, rows[moved].offset + by.offset + node.attr("start")), n
+        least, most = rows[moved].bounds(extents)
+        if least >= 0 and most < n:
+            return _mapped(node, at, rows, shape)
+    flat = flatten(tuple(rows), tuple(shape), len(extents))
+    return IndexMap(flat, (*at.guards, Guard(rows[moved], n)), tuple(rows))
+
+
 def _runs(node: Node, at: IndexMap, joins: Callable[[int], bool]) -> list[tuple[int, ...]]:
     """Axes in runs: axis k is in the run of axis k - 1 where `joins(k)`; each alone where the map has a function for each."""
     runs: list[tuple[int, ...]] = []
@@ -216,7 +232,7 @@ def _mapped(node: Node, at: IndexMap, rows: list[Affine], shape: list[int]) -> I
 
 
 _MOVEMENTS: dict[str, Callable[[Node, IndexMap, Extents], IndexMap]] = {
-    "reshape": _reshape, "permute": _permute, "expand": _expand, "slice": _slice, "pad": _pad}
+    "reshape": _reshape, "permute": _permute, "expand": _expand, "slice": _slice, "pad": _pad, "shear": _shear}
 
 
 def is_view(node: Node) -> bool:

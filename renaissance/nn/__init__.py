@@ -28,4 +28,10 @@ from renaissance.nn.loss import Loss as Loss
 from renaissance.nn.loss import MSELoss as MSELoss
 from renaissance.nn.loss import NLLLoss as NLLLoss
 from renaissance.nn.module import Module as Module
+from renaissance.nn.pooling import AvgPool1d as AvgPool1d
+from renaissance.nn.pooling import AvgPool2d as AvgPool2d
+from renaissance.nn.pooling import AvgPool3d as AvgPool3d
+from renaissance.nn.pooling import MaxPool1d as MaxPool1d
+from renaissance.nn.pooling import MaxPool2d as MaxPool2d
+from renaissance.nn.pooling import MaxPool3d as MaxPool3d
 from renaissance.parameter import Parameter as Parameter

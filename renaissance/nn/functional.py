@@ -27,6 +27,12 @@ from renaissance.ops.losses import cross_entropy as cross_entropy
 from renaissance.ops.losses import l1_loss as l1_loss
 from renaissance.ops.losses import mse_loss as mse_loss
 from renaissance.ops.losses import nll_loss as nll_loss
+from renaissance.ops.pooling import avg_pool1d as avg_pool1d
+from renaissance.ops.pooling import avg_pool2d as avg_pool2d
+from renaissance.ops.pooling import avg_pool3d as avg_pool3d
+from renaissance.ops.pooling import max_pool1d as max_pool1d
+from renaissance.ops.pooling import max_pool2d as max_pool2d
+from renaissance.ops.pooling import max_pool3d as max_pool3d
 from renaissance.random import Generator, dropout_mask
 
 _ALIASES = {"input": "x", "dim": "axis"}  # PyTorch's names of arguments that bear NumPy's here

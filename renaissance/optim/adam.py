@@ -50,8 +50,11 @@ class Adam(Optimizer):
 
     def scalars(self, group: ParamGroup, lr: float, step: int) -> dict[str, float]:
         b1, b2 = group["betas"]
-        return {"b1": b1, "c1": 1 - b1, "b2": b2, "c2": 1 - b2, "eps": group["eps"], "step_size": -lr / (1 - b1**step),
-                "root": 1 / math.sqrt(1 - b2**step), "decay": group["weight_decay"], "keep": 1 - lr * group["weight_decay"]}
+        values = {"b1": b1, "c1": 1 - b1, "b2": b2, "c2": 1 - b2, "eps": group["eps"], "step_size": -lr / (1 - b1**step),
+                  "root": 1 / math.sqrt(1 - b2**step)}
+        if decay := group["weight_decay"]:
+            values["decay"], values["keep"] = decay, 1 - lr * decay
+        return values
 
     def update(self, p: Any, g: Any, state: dict[str, Any], s: dict[str, Any], group: ParamGroup) -> tuple[Any, dict[str, Any]]:
         g = negative(g) if group["maximize"] else g

@@ -14,6 +14,7 @@ from renaissance.ir.node import Node, node, unique
 from renaissance.ir.shape import row_strides, size
 from renaissance.ops import movement as mv
 from renaissance.ops.value import LEAF, Value
+from renaissance.ops.window import SHEAR
 
 
 def leaf(*shape: int) -> Node:
@@ -56,6 +57,8 @@ def evaluate(n: Node, base: Node) -> np.ndarray:
     x = evaluate(n.inputs[0], base)
     if n.op is mv.PAD:
         return np.pad(x, n.attr("widths"), constant_values=-1)
+    if n.op is SHEAR:
+        return n.op.reference([x + 1], *n.attrs, (n.shape, n.dtype)) - 1
     return n.op.reference([x], *n.attrs, (n.shape, n.dtype))
 
 
@@ -77,12 +80,14 @@ def test_each_movement_alone():
     check(node(mv.PERMUTE, (x,), ((2, 0, 1),)), x)
     check(node(mv.SLICE, (x,), ((1, 2, 0), (2, -1, 4), (1, -1, 3))), x)
     check(node(mv.PAD, (x,), (((1, 0), (0, 2), (3, 1)), np.int64(7).tobytes())), x)
+    check(node(SHEAR, (x,), (2, 0, 1, 0, 3)), x)
+    check(node(SHEAR, (x,), (1, 2, -2, 1, 5)), x)
     y = leaf(2, 1, 4)
     check(node(mv.EXPAND, (y,), ((2, 5, 4),)), y)
 
 
 def random_view(rng: random.Random, x: Node) -> Node:
-    kind = rng.choice(("reshape", "permute", "slice", "pad", "expand"))
+    kind = rng.choice(("reshape", "permute", "slice", "pad", "expand", "shear"))
     if kind == "reshape":
         factors = [f for n in x.shape for f in ((2, n // 2) if n % 2 == 0 and rng.random() < 0.5 else (n,))]
         while len(factors) > 4 or (len(factors) > 1 and rng.random() < 0.3):
@@ -99,6 +104,9 @@ def random_view(rng: random.Random, x: Node) -> Node:
         return Value(x)[keys].node
     if kind == "pad":
         return mv.pad(Value(x), tuple((rng.randint(0, 1), rng.randint(0, 2)) for _ in x.shape)).node
+    if kind == "shear" and len(x.shape) > 1:
+        axis, along = rng.sample(range(len(x.shape)), 2)
+        return node(SHEAR, (x,), (axis, along, rng.choice((-2, -1, 1, 2)), rng.randint(-2, 2), rng.randint(1, 5)))
     if len(x.shape) < 4 and size(x.shape) < 60:
         axis = rng.randint(0, len(x.shape))
         column = mv.reshape(Value(x), (*x.shape[:axis], 1, *x.shape[axis:]))

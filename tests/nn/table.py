@@ -11,6 +11,7 @@ import numpy as np
 
 import renaissance as rn
 from renaissance import nn
+from tests.ops.table import np_max, np_mean, np_pool
 
 
 @dataclass(frozen=True)
@@ -231,4 +232,25 @@ LOSSES = (
          text="CrossEntropyLoss(reduction='mean', ignore_index=-100, label_smoothing=0.0)", targets=(PIXELS,)),
 )
 
-TABLE = (*LAYERS, *ACTIVATIONS, *LOSSES)
+POOLS = (
+    row("max pool 1d", lambda nn: nn.MaxPool1d(3, 2), lambda state, x: np_pool(x, 3, 2, 0, 1, False, 1, np_max), (2, 3, 9),
+        text="MaxPool1d(kernel_size=3, stride=2, padding=0, dilation=1, ceil_mode=False)"),
+    row("max pool 2d", lambda nn: nn.MaxPool2d(3, stride=2, padding=1, ceil_mode=True),
+        lambda state, x: np_pool(x, 3, 2, 1, 1, True, 2, np_max), (2, 3, 8, 7),
+        text="MaxPool2d(kernel_size=3, stride=2, padding=1, dilation=1, ceil_mode=True)"),
+    row("max pool 3d, dilated", lambda nn: nn.MaxPool3d(2, 1, dilation=2),
+        lambda state, x: np_pool(x, 2, 1, 0, 2, False, 3, np_max), (2, 1, 3, 4, 5),
+        text="MaxPool3d(kernel_size=2, stride=1, padding=0, dilation=2, ceil_mode=False)"),
+    row("mean pool 1d", lambda nn: nn.AvgPool1d(4, 3, 2, True), lambda state, x: np_pool(x, 4, 3, 2, 1, True, 1, np_mean), (2, 3, 9),
+        text="AvgPool1d(kernel_size=4, stride=3, padding=2, ceil_mode=True, count_include_pad=True)"),
+    row("mean pool 2d", lambda nn: nn.AvgPool2d(2), lambda state, x: np_pool(x, 2, 2, 0, 1, False, 2, np_mean), (2, 3, 8, 7),
+        text="AvgPool2d(kernel_size=2, stride=2, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None)"),
+    row("mean pool 2d of elements", lambda nn: nn.AvgPool2d(3, 2, 1, count_include_pad=False),
+        lambda state, x: np_pool(x, 3, 2, 1, 1, False, 2, lambda e, room: e.mean(-1)), (3, 8, 7),
+        text="AvgPool2d(kernel_size=3, stride=2, padding=1, ceil_mode=False, count_include_pad=False, divisor_override=None)"),
+    row("mean pool 3d", lambda nn: nn.AvgPool3d(2, 1, divisor_override=5),
+        lambda state, x: np_pool(x, 2, 1, 0, 1, False, 3, lambda e, room: e.sum(-1) / 5), (1, 2, 3, 4, 3),
+        text="AvgPool3d(kernel_size=2, stride=1, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=5)"),
+)
+
+TABLE = (*LAYERS, *ACTIVATIONS, *POOLS, *LOSSES)

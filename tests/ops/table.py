@@ -124,6 +124,64 @@ REDUCTIONS = (
     OpCase("log_softmax", lambda x: F.log_softmax(x, -1), log_softmax, ROWS, (-3.0, 3.0)),
 )
 
+def np_windows(x: Any, sizes: Any, strides: Any, dilations: Any) -> Any:
+    """(..., P_1 ... P_k, R_1 ... R_k)."""
+    k = len(sizes)
+    reach = tuple(d * (r - 1) + 1 for r, d in zip(sizes, dilations))
+    seen = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(-k, 0)))
+    return seen[(..., *(slice(None, None, s) for s in strides), *(slice(None, None, d) for d in dilations))]
+
+
+def np_pool(x: Any, size: int, stride: int, padding: int, dilation: int, ceil: bool, dims: int, reduce: Any) -> Any:
+    """reduce(elements that exist, how many places of the padded array) for every window."""
+    reach = dilation * (size - 1) + 1
+
+    def starts(n: int) -> list[int]:
+        count = (n + 2 * padding - reach + (stride - 1 if ceil else 0)) // stride + 1
+        return [s for s in range(-padding, count * stride - padding, stride) if not ceil or s < n]
+
+    lead = x.shape[:-dims]
+    grid = [starts(n) for n in x.shape[-dims:]]
+    out = np.zeros((*lead, *map(len, grid)))
+    for place in np.ndindex(*map(len, grid)):
+        keys, room = [], 1
+        for k, (i, n) in enumerate(zip(place, x.shape[-dims:])):
+            at = range(grid[k][i], grid[k][i] + reach, dilation)
+            keys.append([j for j in at if 0 <= j < n])
+            room *= sum(-padding <= j < n + padding for j in at)
+        out[(..., *place)] = reduce(x[(..., *np.ix_(*keys))].reshape(*lead, -1), room)
+    return out
+
+
+def np_max(x: Any, room: int) -> Any:
+    return x.max(-1)
+
+
+def np_mean(x: Any, room: int) -> Any:
+    return x.sum(-1) / room
+
+
+IMAGES = (((2, 3, 7, 9),), ((3, 5, 5),), ((1, 1, 16, 33),))
+POOLING = (
+    OpCase("windows", lambda x: rn.windows(x, (3,), (2,)) * 2.0, lambda x: np_windows(x, (3,), (2,), (1,)) * 2, (((7,),), ((2, 40),))),
+    OpCase("windows of two axes", lambda x: rn.windows(x, (2, 3), (2, 1), (1, 2)), lambda x: np_windows(x, (2, 3), (2, 1), (1, 2)), IMAGES,
+           errors=(((np.ones((2, 4), np.float32),), SHAPE_ERROR, "reach over (2, 5) elements"),)),
+    OpCase("max_pool1d", lambda x: F.max_pool1d(x, 3, 1, 1), lambda x: np_pool(x, 3, 1, 1, 1, False, 1, np_max),
+           (((2, 3, 8),), ((3, 37),)), errors=(((np.ones((4,), np.float32),), SHAPE_ERROR, "takes (N, C, W)"),)),
+    OpCase("max_pool2d", lambda x: F.max_pool2d(x, 2), lambda x: np_pool(x, 2, 2, 0, 1, False, 2, np_max), IMAGES,
+           errors=(((np.ones((1, 1, 1, 5), np.float32),), SHAPE_ERROR, "a window over 2 elements does not fit into 1"),)),
+    OpCase("max_pool2d padded", lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True), lambda x: np_pool(x, 3, 2, 1, 1, True, 2, np_max), IMAGES),
+    OpCase("max_pool2d dilated", lambda x: F.max_pool2d(x, 2, 1, 1, 3), lambda x: np_pool(x, 2, 1, 1, 3, False, 2, np_max), IMAGES),
+    OpCase("max_pool3d", lambda x: F.max_pool3d(x, 2, 1), lambda x: np_pool(x, 2, 1, 0, 1, False, 3, np_max), (((1, 2, 3, 4, 5),),)),
+    OpCase("avg_pool1d", lambda x: F.avg_pool1d(x, 4, 3, 2, True), lambda x: np_pool(x, 4, 3, 2, 1, True, 1, np_mean), (((2, 3, 8),), ((3, 37),))),
+    OpCase("avg_pool2d", lambda x: F.avg_pool2d(x, 3, 2, 1), lambda x: np_pool(x, 3, 2, 1, 1, False, 2, np_mean), IMAGES),
+    OpCase("avg_pool2d of elements", lambda x: F.avg_pool2d(x, 3, 2, 1, True, False),
+           lambda x: np_pool(x, 3, 2, 1, 1, True, 2, lambda e, room: e.mean(-1)), IMAGES),
+    OpCase("avg_pool2d by a divisor", lambda x: F.avg_pool2d(x, 2, divisor_override=3),
+           lambda x: np_pool(x, 2, 2, 0, 1, False, 2, lambda e, room: e.sum(-1) / 3), IMAGES),
+    OpCase("avg_pool3d", lambda x: F.avg_pool3d(x, 2), lambda x: np_pool(x, 2, 2, 0, 1, False, 3, np_mean), (((1, 2, 3, 4, 5),),)),
+)
+
 MOVEMENT = (
     OpCase("reshape", lambda x: rn.reshape(x, (3, -1)), lambda x: x.reshape(3, -1), (((6,),), ((3, 4),), ((2, 3, 5),)),
            errors=(((np.ones((4,), np.float32),), SHAPE_ERROR, "cannot infer -1"),)),
@@ -191,4 +249,4 @@ ACTIVATIONS = (
     activation("hardswish", lambda x: x * np.clip(x + 3, 0, 6) / 6), activation("mish", lambda x: x * np.tanh(softplus(x))),
 )
 
-TABLE = (*POINTWISE, *REDUCTIONS, *MOVEMENT, *PRODUCTS, *LOSSES, *ACTIVATIONS)
+TABLE = (*POINTWISE, *REDUCTIONS, *MOVEMENT, *POOLING, *PRODUCTS, *LOSSES, *ACTIVATIONS)

@@ -87,8 +87,8 @@ class Tiling:
 
 def choose(spec: Contraction, unit: Unit, target: Target, threads: int, *, copies: Copies) -> Tiling:
     """The Tiling of a contraction on a Target."""
-    tiles, rows, low = _heights(spec.m, 14 if target.registers >= 32 else 6)
     columns = ceil_div(spec.n, unit.lanes)
+    tiles, rows, low = _heights(spec.m, (9 if columns == 3 else 14) if target.registers >= 32 else 6)
     vectors = min(max((target.registers - 2) // (rows + 1), 2), _MAX_VECTORS, max(columns, 1))
     panels = ceil_div(columns, vectors)
     last_vectors = columns - (panels - 1) * vectors
