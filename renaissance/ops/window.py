@@ -44,27 +44,30 @@ def _vjp(ct: Value, out: Value, inputs: tuple[Value, ...], axis: int, along: int
 SHEAR = Op("shear", "movement", _infer, _reference, _vjp, ("axis", "along", "step", "start", "length"))
 
 
-def windows(x: Any, sizes: Sequence[int], strides: Sequence[int] | None = None, dilations: Sequence[int] | None = None) -> Any:
+def windows(x: Any, sizes: int | Sequence[int], strides: int | Sequence[int] | None = None,
+            dilations: int | Sequence[int] | None = None) -> Any:
     """All windows of the last axes, as a view: where they overlap, elements are seen several times.
 
     y[..., p_1 ... p_k, r_1 ... r_k] = x[..., p_1 s_1 + r_1 d_1, ..., p_k s_k + r_k d_k]
 
     x          (..., L_1 ... L_k)
-    sizes      R_1 ... R_k, in elements
-    strides    s: from one window to the next; None: 1
-    dilations  d: between neighbours in a window; None: 1
+    sizes      R_1 ... R_k, in elements; an int for the last axis alone
+    strides    s: from one window to the next, one for all or one for each axis; None: 1
+    dilations  d: between neighbours in a window, likewise; None: 1
     returns    (..., P_1 ... P_k, R_1 ... R_k), P = floor((L - d (R - 1) - 1) / s) + 1; dtype of x
     raises     ArgumentError unless all are ints, at least 1; ShapeError when a window is longer than its axis
     source     NumPy, lib.stride_tricks.sliding_window_view; PyTorch, unfold
     """
     need_tensor("windows", x)
+    sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     count = len(sizes)
-    strides, dilations = ((1,) * count if given is None else tuple(given) for given in (strides, dilations))
+    strides, dilations = ((1 if given is None else given,) * count if given is None or isinstance(given, int) else tuple(given)
+                          for given in (strides, dilations))
     if not len(sizes) == len(strides) == len(dilations) <= x.ndim:
-        raise ArgumentError(f"windows: sizes, strides and dilations must be as many, at most {x.ndim}; got {tuple(sizes)}, "
-                            f"{strides} and {dilations}")
+        raise ArgumentError(f"windows: sizes, strides and dilations must be as many, at most {x.ndim}; got {sizes}, {strides} "
+                            f"and {dilations}")
     if not all(sh.is_index(n) and n >= 1 for n in (*sizes, *strides, *dilations)):
-        raise ArgumentError(f"windows: sizes, strides and dilations must be ints, at least 1; got {tuple(sizes)}, {strides} and "
+        raise ArgumentError(f"windows: sizes, strides and dilations must be ints, at least 1; got {sizes}, {strides} and "
                             f"{dilations}")
     lead = x.ndim - count
     reach = [d * (r - 1) + 1 for r, d in zip(sizes, dilations)]
