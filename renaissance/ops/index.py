@@ -43,6 +43,8 @@ def _infer_scatter(inputs: tuple[Node, ...], combine: str) -> tuple[Shape, DType
     init, index, value = inputs
     if len(init.shape) != 2 or value.shape != (*index.shape, init.shape[1]) or len(index.shape) != 1:
         raise ShapeError(f"scatter: takes (R, N), (M,) and (M, N), got {init.shape}, {index.shape}, {value.shape}")
+    if value.dtype is not init.dtype:
+        raise DTypeError(f"scatter: value must have the dtype of init, {init.dtype.name}, got {value.dtype.name}; cast it")
     return init.shape, init.dtype
 
 
@@ -197,7 +199,8 @@ def scatter_rows(init: Any, index: Any, value: Any, combine: str = "sum") -> Any
     value    (M, N), dtype of init
     combine  'sum' or 'last'
     returns  (R, N)
-    raises   RangeError at run time for an index outside; ArgumentError for another combine; ShapeError when shapes differ
+    raises   RangeError at run time for an index outside; ArgumentError for another combine; ShapeError or DTypeError when shapes
+             or dtypes differ
     source   definition: duplicates add up in order, or the last write wins
     """
     if combine not in ("sum", "last"):

@@ -63,6 +63,21 @@ class Movement(Growing):
         if x is not None:
             self.add("flip", (x,), (tuple(a for a in range(len(self.at(x).shape)) if self.yes()),), self.at(x))
 
+    def step_windows(self) -> None:
+        x = self.pick(lambda k: 0 < len(k.shape) < 4 and 0 < k.size < 500)
+        if x is None:
+            return
+        k = self.at(x)
+        count = self.number(1, min(2, len(k.shape)))
+        sizes, strides, dilations, places = [], [], [], []
+        for n in k.shape[-count:]:
+            dilations.append(self.one_of((1, 1, 2)))
+            sizes.append(self.number(1, min(3, (n - 1) // dilations[-1] + 1)))
+            strides.append(self.one_of((1, 1, 2, 3)))
+            places.append((n - dilations[-1] * (sizes[-1] - 1) - 1) // strides[-1] + 1)
+        shape = (*k.shape[:-count], *places, *sizes)
+        self.add("windows", (x,), (tuple(sizes), tuple(strides), tuple(dilations)), Kind(shape, k.dtype))
+
     def step_join(self) -> None:
         x = self.pick(lambda k: len(k.shape) > 0)
         if x is None:

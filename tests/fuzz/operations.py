@@ -44,6 +44,7 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "index": lambda x, key: x[tuple(slice(*k) if isinstance(k, tuple) else k for k in key)],
     "pad": rn.pad,
     "flip": rn.flip,
+    "windows": rn.windows,
     "concat": lambda *x: rn.concat(x[:-1], x[-1]),
     "stack": lambda *x: rn.stack(x[:-1], x[-1]),
     "broadcast_to": rn.broadcast_to,

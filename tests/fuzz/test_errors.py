@@ -98,6 +98,7 @@ TABLE = [
     (lambda: F.cross_entropy(x(), rn.tensor([0, 7])).item(), E.RangeError, "target must be a class from 0 to 2"),
     (lambda: F.nll_loss(x(), rn.tensor([0, -1])).item(), E.RangeError, "target must be a class from 0 to 2"),
     (lambda: rn.scatter_rows(x(), rn.tensor([0, 9]), x()).numpy(), E.RangeError, "scatter_rows: index must be from -2 to 1"),
+    (lambda: rn.scatter_rows(x(), rn.tensor([0, 1]), x().astype(rn.float64)), E.DTypeError, "value must have the dtype of init"),
     # gradients
     (lambda: x().sum().backward(), E.GradientError, "asks for a gradient"),
     (lambda: (rn.tensor([1.0, 2.0], requires_grad=True) * 2).backward(), E.ShapeError, "gradient must be given"),
