@@ -73,7 +73,9 @@ def windows(x: Any, sizes: int | Sequence[int], strides: int | Sequence[int] | N
     reach = [d * (r - 1) + 1 for r, d in zip(sizes, dilations)]
     if any(span > n for span, n in zip(reach, x.shape[lead:])):
         raise ShapeError(f"windows: windows that reach over {tuple(reach)} elements do not fit into the axes {x.shape[lead:]}")
-    y = broadcast_to(reshape(x, (*x.shape, *[1] * count)), (*x.shape, *sizes))
-    for k, (step, span) in enumerate(zip(dilations, reach)):
-        y = apply(SHEAR, (y,), (lead + k, lead + count + k, step, 0, x.shape[lead + k] - span + 1))
-    return y[(slice(None),) * lead + tuple(slice(None, None, s) for s in strides)]
+    y = x  # axis by axis, so that the gradient adds up one axis of the windows before it spreads along the next
+    for axis, (r, s, d, span) in enumerate(zip(sizes, strides, dilations, reach), lead):
+        y = broadcast_to(reshape(y, (*y.shape, 1)), (*y.shape, r))
+        y = apply(SHEAR, (y,), (axis, y.ndim - 1, d, 0, x.shape[axis] - span + 1))
+        y = y[(slice(None),) * axis + (slice(None, None, s),)]
+    return y
