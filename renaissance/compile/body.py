@@ -124,8 +124,6 @@ class Body:
             return [(n.inputs[2], at)]
         if n.op.name == "check":
             return [(n.inputs[1], at), (n.inputs[0], at)]
-        if n.op.name == "random_at":
-            return [(n.inputs[2], at)]
         if n.op.kind == "scalar":
             return [(i, at) for i in n.inputs]
         return []

@@ -51,10 +51,10 @@ class _Axis:
 
 def _axes(op: str, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Sizes, dilation: Sizes, ceil: bool,
           dims: int) -> list[_Axis]:
-    """The windows along each of the last `dims` axes, PyTorch's arguments checked."""
+    """The windows along each of the last `dims` axes, x and PyTorch's arguments checked."""
     need_tensor(op, x)
     if x.ndim not in (dims + 1, dims + 2):
-        raise ShapeError(f"{op}: takes (N, C, {'D, H, W'[-3 * dims + 2:]}) or the same without N, got shape {x.shape}")
+        raise ShapeError(f"{op}: takes {_SHAPES[dims][0]} or the same without N, got shape {x.shape}")
 
     def each(name: str, value: Any, least: int) -> tuple[int, ...]:
         values = (value,) * dims if sh.is_index(value) else tuple(value)
@@ -72,6 +72,8 @@ def _axes(op: str, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Si
         if a.n + 2 * a.padding < a.reach:
             raise ShapeError(f"{op}: a window over {a.reach} elements does not fit into {a.n}, with {a.padding} of padding on "
                              f"each side, of shape {x.shape}")
+    if not x.dtype.is_float:
+        raise DTypeError(f"{op}: takes floats, got {x.dtype.name}")
     return axes
 
 
@@ -87,16 +89,12 @@ def _pooled(x: Any, axes: list[_Axis], outside: float) -> Any:
 def _max_pool(op: str, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Sizes, dilation: Sizes, ceil_mode: bool,
               dims: int) -> Any:
     axes = _axes(op, x, kernel_size, stride, padding, dilation, ceil_mode, dims)
-    if not x.dtype.is_float:
-        raise DTypeError(f"{op}: takes floats, got {x.dtype.name}")
     return max(_pooled(x, axes, -math.inf), axis=-1)
 
 
 def _avg_pool(op: str, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Sizes, ceil_mode: bool, count_include_pad: bool,
               divisor_override: int | None, dims: int) -> Any:
     axes = _axes(op, x, kernel_size, stride, padding, 1, ceil_mode, dims)
-    if not x.dtype.is_float:
-        raise DTypeError(f"{op}: takes floats, got {x.dtype.name}")
     if divisor_override == 0:
         raise ArgumentError(f"{op}: divisor_override must not be 0")
     total = sum(_pooled(x, axes, 0.0), axis=-1, dtype=dt.accumulator(x.dtype))
@@ -156,7 +154,7 @@ def _avg_doc(dims: int) -> str:
     """
 
 
-_SHAPES = {1: ("(N, C, L)", "(N, C, P)"), 2: ("(N, C, H, W)", "(N, C, P, Q)"), 3: ("(N, C, D, H, W)", "(N, C, O, P, Q)")}
+_SHAPES = {1: ("(N, C, W)", "(N, C, P)"), 2: ("(N, C, H, W)", "(N, C, P, Q)"), 3: ("(N, C, D, H, W)", "(N, C, O, P, Q)")}
 _NUMBERS = {1: "axis", 2: "two axes", 3: "three axes"}
 
 

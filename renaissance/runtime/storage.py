@@ -29,6 +29,11 @@ def size_class(size_bytes: int) -> int:
     return -(-size_bytes // step) * step
 
 
+def _room(capacity: int) -> int:
+    """Bytes that are mapped for a large block, so that it may begin at any of its distances."""
+    return capacity if capacity < pages.HUGE_BYTES else capacity + _COLORS * _COLOR_BYTES
+
+
 class Stock:
     """Blocks that are free to be used again, by size class.
 
@@ -73,7 +78,7 @@ class Stock:
                 self._unmap(blocks.pop(), capacity)
 
     def _map(self, capacity: int) -> int:
-        room = capacity + (_COLORS * _COLOR_BYTES if capacity >= pages.HUGE_BYTES else 0)
+        room = _room(capacity)
         start = pages.allocate(room)
         if start is None:
             self.trim()
@@ -88,10 +93,8 @@ class Stock:
 
     def _unmap(self, address: int, capacity: int) -> None:
         """Give a large block back to the system."""
-        if capacity < pages.HUGE_BYTES:
-            pages.release(address, capacity)
-        else:
-            pages.release(address // pages.HUGE_BYTES * pages.HUGE_BYTES, capacity + _COLORS * _COLOR_BYTES)
+        start = address if _room(capacity) == capacity else address // pages.HUGE_BYTES * pages.HUGE_BYTES
+        pages.release(start, _room(capacity))
 
     def _carve(self, capacity: int) -> int:
         """Cut a new slab into blocks of this class; one is returned, the others are free."""

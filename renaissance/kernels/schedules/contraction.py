@@ -83,21 +83,26 @@ def _is_by_rows(recipe: Recipe, tiling: Tiling) -> bool:
 
 def _row_numbers(spec: Contraction, tiling: Tiling, recipe: Recipe, target: Target) -> tuple[dict[str, int], int]:
     """The numbers of the argument block of a walk by rows, and the bytes of scratch."""
-    unit = tiling.unit
-    a_step = round_up(tiling.k_block * tiling.a_width * unit.bytes, 64)
+    unit, shared, room = tiling.unit, *_shared_numbers(spec, tiling, recipe)
     b_step = round_up(tiling.k_block * tiling.width * unit.bytes, 64)
-    pitch = stage_pitch(tiling.k_block, unit)
     group_tiles = min(tiling.tiles, tiling.group_tiles, _ROW_GROUP)
     band_panels = even(tiling.panels, max(1, target.l2_bytes * 3 // 8 // b_step))
     sums_row = (ceil_div(band_panels * tiling.width * unit.bytes, 64) | 1) * 64  # odd, so that rows do not collide
     numbers, end = _laid_out({
-        "a_at": 0 if recipe.a.way == "direct" else group_tiles * a_step, "b_at": band_panels * b_step,
-        "sums_at": tiling.rows * sums_row, "room_at": pitch * unit.lanes if "staged" in (recipe.a.way, recipe.b.way) else 0})
+        "a_at": 0 if recipe.a.way == "direct" else group_tiles * shared["a_step"], "b_at": band_panels * b_step,
+        "sums_at": tiling.rows * sums_row, "room_at": room})
     bands = ceil_div(tiling.panels, band_panels)
-    numbers |= {"m": spec.m, "n": spec.n, "k": spec.k, "group_tiles": group_tiles, "band_panels": band_panels, "bands": bands,
-                "work": tiling.batch * bands * tiling.tiles, "a_step": a_step, "b_step": b_step, "sums_row": sums_row,
-                "pitch": pitch}
+    numbers |= shared | {"group_tiles": group_tiles, "band_panels": band_panels, "bands": bands,
+                         "work": tiling.batch * bands * tiling.tiles, "b_step": b_step, "sums_row": sums_row}
     return {name: numbers[name] if name in numbers else getattr(tiling, name) for name in row_walk.NUMBERS}, end
+
+
+def _shared_numbers(spec: Contraction, tiling: Tiling, recipe: Recipe) -> tuple[dict[str, int], int]:
+    """The numbers that do not depend on the walk, and the bytes of room to stage rows in."""
+    pitch = stage_pitch(tiling.k_block, tiling.unit)
+    a_step = round_up(tiling.k_block * tiling.a_width * tiling.unit.bytes, 64)
+    room = pitch * tiling.unit.lanes if "staged" in (recipe.a.way, recipe.b.way) else 0
+    return {"m": spec.m, "n": spec.n, "k": spec.k, "a_step": a_step, "pitch": pitch}, room
 
 
 def _laid_out(sizes: dict[str, int]) -> tuple[dict[str, int], int]:
@@ -146,16 +151,12 @@ def _panels(n: int, tiling: Tiling) -> tuple[Panel, ...]:
 
 def _numbers(spec: Contraction, tiling: Tiling, recipe: Recipe) -> tuple[dict[str, int], int]:
     """The numbers of the argument block, and the bytes of scratch."""
-    unit = tiling.unit
-    a_step = round_up(tiling.k_block * tiling.a_width * unit.bytes, 64)
+    unit, shared, room = tiling.unit, *_shared_numbers(spec, tiling, recipe)
     sums_step = round_up(tiling.rows * tiling.width * unit.bytes, 64)
-    pitch = stage_pitch(tiling.k_block, unit)
     numbers, end = _laid_out({
-        "a_at": 0 if recipe.a.way == "direct" else tiling.group_tiles * a_step,
+        "a_at": 0 if recipe.a.way == "direct" else tiling.group_tiles * shared["a_step"],
         "b_at": round_up(tiling.k_block * tiling.width * unit.bytes, 64),
         "sums_at": sums_step * (tiling.group_tiles * tiling.band_panels if tiling.k_blocks > 1 else 1),
-        "room_at": pitch * unit.lanes if "staged" in (recipe.a.way, recipe.b.way) else 0})
-    numbers |= {
-        "m": spec.m, "n": spec.n, "k": spec.k, "k_block": tiling.k_block * unit.depth, "a_step": a_step, "pitch": pitch,
-        "sums_step": sums_step if tiling.k_blocks > 1 else 0}
+        "room_at": room})
+    numbers |= shared | {"k_block": tiling.k_block * unit.depth, "sums_step": sums_step if tiling.k_blocks > 1 else 0}
     return {name: numbers[name] if name in numbers else getattr(tiling, name) for name in panel_walk.NUMBERS}, end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from renaissance.ir.plan import Instr, Operand, Store
@@ -58,54 +58,14 @@ def epilogue(body: Sequence[Instr], stores: Sequence[Store], operands: Sequence[
     return Epilogue(arguments, bound, tuple((arguments.output(s.access), s.value) for s in stores))
 
 
-def finisher(module: Module, name: str, epilogue: Epilogue, unit: Unit, target: Target, *, vectors: int,
-             partial: bool) -> Builder:
-    """Add the function that finishes a tile of a panel, of which columns may lie beyond the matrix (`partial`).
+def finisher(module: Module, name: str, epilogue: Epilogue, unit: Unit, target: Target, *, vectors: int | None = None) -> Builder:
+    """Add the function that finishes rows of sums, one after the other as memory has them.
 
     Its parameters: args (the epilogue's slots), batch, row and rows (first, count), column and width (first, how many exist),
-    sums (the tile in scratch) and pitch (bytes from one row of it to the next).
+    sums (the rows in scratch) and pitch (bytes from one row of them to the next).
+
+    vectors  how many vectors the width always is, if it is; None: any width
     """
-    b, put = _begin(module, name, epilogue, unit)
-    width = b.param("width")
-    with b.loop(0, b.param("rows")) as row:
-        if not partial and bodies.cost(epilogue.body) <= _UNROLLED:
-            for v in range(vectors):
-                put(row.index, b.const(I64, v * unit.lanes), unit.lanes, None)
-        elif not partial or target.isa == "avx512":
-            with b.loop(0, width, unit.lanes) as loop:
-                mask = b.lane_mask(b.sub(width, loop.index), unit.lanes) if partial else None
-                put(row.index, loop.index, unit.lanes, mask)
-        else:
-            with b.loop(0, b.sub(width, unit.lanes - 1), unit.lanes) as loop:
-                put(row.index, loop.index, unit.lanes, None)
-            with b.loop(b.sub(width, b.rem(width, unit.lanes)), width) as loop:
-                put(row.index, loop.index, 1, None)
-    return b
-
-
-def row_finisher(module: Module, name: str, epilogue: Epilogue, unit: Unit, target: Target) -> Builder:
-    """Add the function that finishes whole rows, one after the other as memory has them.
-
-    Its parameters are those of a finisher.
-    """
-    b, put = _begin(module, name, epilogue, unit)
-    width = b.param("width")
-    rest = b.urem(width, unit.lanes)
-    whole = b.sub(width, rest)
-    with b.loop(0, b.param("rows")) as row:
-        with b.loop(0, whole, unit.lanes) as loop:
-            put(row.index, loop.index, unit.lanes, None)
-        if target.isa == "avx512":
-            with b.if_(b.cmp("gt", rest, 0)):
-                put(row.index, whole, unit.lanes, b.lane_mask(rest, unit.lanes))
-        else:
-            with b.loop(whole, width) as loop:
-                put(row.index, loop.index, 1, None)
-    return b
-
-
-def _begin(module: Module, name: str, epilogue: Epilogue, unit: Unit) -> tuple[Builder, Callable[..., None]]:
-    """A finisher without its loops, and put(row, place, lanes, mask), which finishes some lanes of a row of the sums."""
     b = module.function(name, [("args", PTR), ("batch", I64), ("row", I64), ("rows", I64), ("column", I64), ("width", I64),
                                ("sums", PTR), ("pitch", I64)], exported=False, noinline=True)
     frame = Frame(b, epilogue.arguments)
@@ -118,4 +78,19 @@ def _begin(module: Module, name: str, epilogue: Epilogue, unit: Unit) -> tuple[B
         for number, value in epilogue.stores:
             bodies.store(b, frame, number, values[value], index, lanes, mask)
 
-    return b, put
+    width, lanes = b.param("width"), unit.lanes
+    whole = width if vectors is not None else b.sub(width, b.urem(width, lanes))
+    with b.loop(0, b.param("rows")) as row:
+        if vectors is not None and bodies.cost(epilogue.body) <= _UNROLLED:
+            for v in range(vectors):
+                put(row.index, b.const(I64, v * lanes), lanes, None)
+        else:
+            with b.loop(0, whole, lanes) as loop:
+                put(row.index, loop.index, lanes, None)
+        if vectors is None and target.isa == "avx512":
+            with b.if_(b.cmp("lt", whole, width)):
+                put(row.index, whole, lanes, b.lane_mask(b.sub(width, whole), lanes))
+        elif vectors is None:
+            with b.loop(whole, width) as loop:
+                put(row.index, loop.index, 1, None)
+    return b

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from renaissance.ir.target import Target
 from renaissance.kernels.loops import I64, PTR, Builder, Module, Value
-from renaissance.kernels.schedules.epilogue import row_finisher
+from renaissance.kernels.schedules.epilogue import finisher
 from renaissance.kernels.schedules.microkernel import microkernel
 from renaissance.kernels.schedules.packing import packer
 from renaissance.kernels.schedules.source import address, step
-from renaissance.kernels.schedules.walk import SLICE, Block, Recipe, divide, either
+from renaissance.kernels.schedules.walk import Block, Recipe, divide, either
 
 # As in `walk`; the distances are from a packed panel of B to the next and from a row of sums to the next.
 NUMBERS = ("m", "n", "k", "low_rows", "high_tiles", "tiles", "panels", "group_tiles", "band_panels", "bands", "work", "chunks",
@@ -79,23 +79,17 @@ def _group(module: Module, recipe: Recipe, target: Target) -> Builder:
     unit, direct = recipe.unit, recipe.a.way == "direct"
     pack = None if direct else packer(module, "pack_a", recipe.a, unit, target, vectors=recipe.a_width // unit.lanes)
     row_of_panels = _row_of_panels(module, recipe)
-    finish = row_finisher(module, "finish", recipe.epilogue, unit, target)
+    finish = finisher(module, "finish", recipe.epilogue, unit, target)
     b = module.function("group", [("args", PTR), ("scratch", PTR), *((n, I64) for n in ("batch", "band", "first", "behind"))],
                         exported=False, noinline=True)
-    at, batch, first = Block(b, recipe, NUMBERS), b.param("batch"), b.param("first")
+    at, batch, first, zero = Block(b, recipe, NUMBERS), b.param("batch"), b.param("first"), b.const(I64, 0)
     if pack is not None:
-        length = b.const(I64, SLICE) if recipe.a.way == "columns" else b.max(at["k"], 1)
-        with b.loop(0, at["k"], length) as part, b.loop(first, b.param("behind")) as tile:
-            row = at.row(tile.index)
-            to = b.offset(at.packed_tile(b.sub(tile.index, first)), b.mul(part.index, recipe.a_width * unit.bytes // unit.depth))
-            b.call(pack, at.a_args, batch, row, b.min(b.sub(at["m"], row), recipe.a_width), part.index,
-                   b.min(b.sub(at["k"], part.index), length), to, at.scratch("room_at"), at["pitch"])
+        at.pack_tiles(pack, batch, first, zero, b.sub(b.param("behind"), first), zero, at["k"])
     panel0, panels = _panels(b, at, b.param("band"))
     column, behind = (_column(b, recipe, p) for p in (panel0, b.add(panel0, panels)))
     width = b.sub(b.min(behind, at["n"]), column)
     with b.loop(first, b.param("behind")) as tile:
         row, is_high = at.row(tile.index), b.cmp("lt", tile.index, at["high_tiles"])
-        zero = b.const(I64, 0)
         a = address(b, at.a_args, recipe.a.place, (batch, row, zero)) if direct else at.packed_tile(b.sub(tile.index, first))
         b.call(row_of_panels, b.param("args"), b.param("scratch"), a, b.zext(is_high, I64), panel0, panels)
         b.call(finish, at.end_args, batch, row, b.add(at["low_rows"], b.zext(is_high, I64)), column, width, at.scratch("sums_at"),

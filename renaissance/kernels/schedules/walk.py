@@ -25,7 +25,7 @@ from renaissance.kernels.schedules.source import Source, address, step
 # packed tile of A to the next, from a tile's sums to the next (0 where each tile is finished at once), between staged rows.
 NUMBERS = ("m", "n", "k", "low_rows", "high_tiles", "tiles", "panels", "k_block", "k_blocks", "group_tiles", "groups",
            "band_panels", "bands", "work", "chunks", "a_at", "b_at", "sums_at", "room_at", "a_step", "sums_step", "pitch")
-SLICE = 16  # elements of k that are packed of all tiles in turn, so that memory is read along its rows
+_SLICE = 16  # elements of k that are packed of all tiles in turn, so that memory is read along its rows
 
 T = TypeVar("T")
 
@@ -74,6 +74,7 @@ class Block:
 
     def __init__(self, b: Builder, recipe: Recipe, names: Sequence[str] = NUMBERS):
         self.b = b
+        self.recipe = recipe
         self.a_args = b.param("args")
         self.b_args = b.offset(self.a_args, recipe.a.size_bytes)
         numbers = b.offset(self.b_args, recipe.b.size_bytes)
@@ -96,6 +97,16 @@ class Block:
         """Where a tile's packed rows of A are, by its place in the group."""
         return self.b.offset(self.scratch("a_at"), self.b.mul(place, self["a_step"]))
 
+    def pack_tiles(self, pack: Builder, batch: Value, tile0: Value, low: Value, high: Value, k0: Value, k: Value) -> None:
+        """Pack elements k0 to k0 + k - 1 of the rows of A of the tiles low to high, counted from tile0."""
+        b, width, unit = self.b, self.recipe.a_width, self.recipe.unit
+        length = b.const(I64, _SLICE) if self.recipe.a.way == "columns" else b.max(k, 1)
+        with b.loop(0, k, length) as part, b.loop(low, high) as tile:
+            row = self.row(b.add(tile0, tile.index))
+            to = b.offset(self.packed_tile(tile.index), b.mul(part.index, width * unit.bytes // unit.depth))
+            b.call(pack, self.a_args, batch, row, b.min(b.sub(self["m"], row), width), b.add(k0, part.index),
+                   b.min(b.sub(k, part.index), length), to, self.scratch("room_at"), self["pitch"])
+
 
 def _band(module: Module, recipe: Recipe, target: Target, panels: list[Builder]) -> Builder:
     """The function for the places from begin to end, panel after panel, of the band with a number in the work list."""
@@ -117,12 +128,7 @@ def _band(module: Module, recipe: Recipe, target: Target, panels: list[Builder])
             alone = b.cmp("eq", b.sub(behind, first), 1)
             to_end = b.sub(b.param("end"), b.mul(first, at["group_tiles"]))
             low, high = b.select(alone, from_first, 0), b.select(alone, b.min(to_end, tiles), tiles)
-            length = b.const(I64, SLICE) if recipe.a.way == "columns" else b.max(k, 1)
-            with b.loop(0, k, length) as part, b.loop(low, high) as tile:
-                row = at.row(b.add(tile0, tile.index))
-                to = b.offset(at.packed_tile(tile.index), b.mul(part.index, recipe.a_width * unit.bytes // unit.depth))
-                b.call(pack, at.a_args, batch, row, b.min(b.sub(at["m"], row), recipe.a_width), b.add(k0, part.index),
-                       b.min(b.sub(k, part.index), length), to, at.scratch("room_at"), at["pitch"])
+            at.pack_tiles(pack, batch, tile0, low, high, k0, k)
         with b.loop(first, b.min(behind, b.sub(at["panels"], panel0))) as loop:
             number, offset = b.add(panel0, loop.index), b.mul(loop.index, at["group_tiles"])
             arguments = (at.a_args, b.param("scratch"), batch, number, tile0, offset, b.max(b.sub(b.param("begin"), offset), 0),
@@ -139,7 +145,7 @@ def _panel(module: Module, recipe: Recipe, target: Target, kind: Panel) -> Build
                           direct=direct) for rows in recipe.heights]
     out = recipe.epilogue.plain
     finishers = [finisher(module, f"finish{vectors}_{'part' if partial else 'full'}", recipe.epilogue, unit, target,
-                          vectors=vectors, partial=partial)
+                          vectors=None if partial else vectors)
                  for partial in kind.partial if partial or out is None]
     b = module.function(f"panel{vectors}", [("args", PTR), ("scratch", PTR), *((n, I64) for n in (
         "batch", "number", "tile0", "offset", "low", "high", "k0", "k"))], exported=False, noinline=True)
