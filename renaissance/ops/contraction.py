@@ -42,7 +42,7 @@ def _vjp(ct: Value, out: Value, inputs: tuple[Value, ...], out_dtype: DType) -> 
 
 DOT = Op("dot", "contraction", _infer, _reference, _vjp, ("out_dtype",))
 
-def _operand_dtype(op: str, a: Any, b: Any) -> DType:
+def operand_dtype(op: str, a: Any, b: Any) -> DType:
     """What both operands of a contraction are rounded to."""
     if not (isinstance(a, Value) and isinstance(b, Value)):
         raise DTypeError(f"{op}: takes two tensors, got {type(a).__name__} and {type(b).__name__}")
@@ -71,7 +71,7 @@ def matmul(a: Any, b: Any) -> Any:
     raises   ShapeError when inner sizes differ or leading axes do not broadcast; DTypeError for integers
     source   array API standard, matmul
     """
-    chosen = _operand_dtype("matmul", a, b)
+    chosen = operand_dtype("matmul", a, b)
     a, b = astype(a, chosen), astype(b, chosen)
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"matmul: operands must have at least 1 axis, got {a.shape} and {b.shape}")
@@ -112,7 +112,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
         raise ShapeError(f"linear: x must be (..., K) = (..., {k}), got {x.shape}")
     if bias is not None and bias.shape != (n,):
         raise ShapeError(f"linear: bias must be (N,) = ({n},), got {bias.shape}")
-    return _affine(x, weight, bias, _operand_dtype("linear", x, weight))
+    return _affine(x, weight, bias, operand_dtype("linear", x, weight))
 
 
 @composed
