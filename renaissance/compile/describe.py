@@ -32,7 +32,8 @@ def describe(spec: Spec, dtypes: Sequence[DType]) -> Description:
     if isinstance(spec, Contraction):
         before = ["cast"] if any(i.op == "cast" for i in (*spec.a, *spec.b)) else []
         batch = f"{spec.batch}x" if spec.batch > 1 else ""
-        return Description("dot", (*before, *_words(spec.epilogue)), _short(spec.dtype), f"{batch}{spec.m}x{spec.n}x{spec.k}")
+        kind = "dot" if spec.image is None else "sums" if spec.image.turned else "conv"
+        return Description(kind, (*before, *_words(spec.epilogue)), _short(spec.dtype), f"{batch}{spec.m}x{spec.n}x{spec.k}")
     words, stored = [], "nothing"
     for stage in spec.stages:
         found = _words(stage.body)
@@ -104,7 +105,7 @@ def cost(spec: Spec, dtypes: list[DType], sizes_bytes: list[int]) -> tuple[int, 
     if isinstance(spec, Contraction):
         batch, m, n, k = spec.batch, spec.m, spec.n, spec.k
         flops = 2 * batch * m * n * k + visit(spec.epilogue, spec.stores, (batch, m, n))
-        flops += visit(spec.a, (), (batch, m, k)) + visit(spec.b, (), (batch, k, n))
+        flops += visit(spec.a, (), (batch, m, k) if spec.image is None else spec.image.extents) + visit(spec.b, (), (batch, k, n))
     elif isinstance(spec, Scatter):
         flops = visit(spec.index, (), (spec.m, 1)) + visit(spec.value, (), (spec.m, spec.n)) + spec.m * spec.n
         touched[spec.out][None] = 2 * spec.rows * spec.n

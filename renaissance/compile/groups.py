@@ -9,6 +9,8 @@ from renaissance.ir.indexmap import Affine, Extents, IndexMap, NeedsSplit, NotAf
 from renaissance.ir.node import Node
 from renaissance.ir.shape import row_strides, size
 
+IMAGE_OPS = ("image_dot", "image_sums")  # their first input is an image, read from memory by window
+
 
 @dataclass(eq=False)
 class Group:

@@ -13,7 +13,8 @@ from renaissance.compile.reuse import saved_values
 from renaissance.compile.storage import Storage, Where
 from renaissance.errors import PlanError
 from renaissance.ir.graph import Graph
-from renaissance.ir.indexmap import Affine, Extents, IndexMap, NeedsSplit, NotAffine
+from renaissance.compile.images import image_of, is_image
+from renaissance.ir.indexmap import Affine, Extents, IndexMap, NeedsSplit, NotAffine, dense
 from renaissance.ir.node import Node
 from renaissance.ir.plan import Access, Contraction, Host, Item, Nest, Scatter, Spec, Stage, Store
 from renaissance.ir.shape import size
@@ -142,10 +143,13 @@ class _Draft:
         a, b = dot.inputs
         batch, m, n = dot.shape
         self._given[dot] = ("acc", None)
-        bodies = [self._body(x.shape).result(x, IndexMap(Space.of(Group("contraction", x.shape, [])).full)) for x in (a, b)]
+        image = image_of(dot)
+        bodies = [self._body(x.shape).result(x, dense(x.shape)) for x in (a, b)]
+        if image is not None and not is_image(bodies[0], image):
+            raise NotAffine(a)
         epilogue = self._body(self._space.extents)
         stores = self._stored(epilogue, [x for x in self._group.members if x in self._storage.home], self._space.full)
-        return Contraction(batch, m, n, a.shape[2], a.dtype, bodies[0], bodies[1], tuple(epilogue.instrs), stores)
+        return Contraction(batch, m, n, b.shape[1], a.dtype, bodies[0], bodies[1], tuple(epilogue.instrs), stores, image)
 
     def _scatter(self) -> Scatter:
         node = self._group.members[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from renaissance.compile.groups import Group
+from renaissance.compile.groups import IMAGE_OPS, Group
 from renaissance.compile.links import CHEAP, cost_of
 from renaissance.compile.partition import Partition
 from renaissance.compile.storage import Storage
@@ -114,7 +114,7 @@ class Keeping:
             home = self._partition.home.get(reader)
             if home is group:
                 continue
-            table = reader.op.kind == "gather" and link is self._partition.links[reader][0]
+            table = (reader.op.kind == "gather" or reader.op.name in IMAGE_OPS) and link is self._partition.links[reader][0]
             if home is None or reader.op.kind == "host" or table:
                 return False
             if link.stretches and recipe.cost > (MOST_STRETCHED if size(n.shape) == 1 else 1):

@@ -87,12 +87,39 @@ class Nest:
 
 
 @dataclass(frozen=True)
+class Image:
+    """A contraction's first factor, made of the windows of an image: it is never in memory itself.
+
+    Window (n, p) has the place p strides + tap dilations - lows of image n at each tap; outside the image it is 0. The image has
+    `extents` (n, d, h, w, c), its channels are cut into groups. Row m of batch entry g is window m, its k-th element is
+    (tap, channel of group g); where `turned`, rows are (tap, channel of group b // leaves) and k runs over the windows of leaf
+    b % leaves, of which each has the same number.
+    """
+
+    extents: tuple[int, ...]
+    windows: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    lows: tuple[int, ...]
+    dilations: tuple[int, ...]
+    groups: int
+    turned: bool
+    leaves: int
+
+    @property
+    def places(self) -> int:
+        """Windows of all images."""
+        return self.extents[0] * self.windows[0] * self.windows[1] * self.windows[2]
+
+
+@dataclass(frozen=True)
 class Contraction:
     """C[b,m,n] = sum_k A[b,m,k] * B[b,k,n], one multiply-add chain per output in k order, float32 accumulation.
 
     a, b      bodies giving the operand's element (its last instruction) over index spaces (batch, m, k) and (batch, k, n);
               the dtype of both is float32 or bfloat16 (pairs k, k+1 enter the dot-product instruction together), or float64
     epilogue  body over (batch, m, n) with `acc` (float32, or float64), and its stores
+    image     if given, A is made of its windows, and `a` is a load over the image's extents, channels side by side
     """
 
     batch: int
@@ -104,6 +131,7 @@ class Contraction:
     b: tuple[Instr, ...]
     epilogue: tuple[Instr, ...]
     stores: tuple[Store, ...]
+    image: Image | None = None
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def bodies(item: Item) -> list[Body]:
     if isinstance(spec, Nest):
         return [Body(stage.body, stage.stores, sweep, spec.extents) for sweep, stage in enumerate(spec.stages)]
     if isinstance(spec, Contraction):
-        return [Body(spec.a, (), 0, (spec.batch, spec.m, spec.k)), Body(spec.b, (), 0, (spec.batch, spec.k, spec.n)),
+        return [Body(spec.a, (), 0, (spec.batch, spec.m, spec.k) if spec.image is None else spec.image.extents), Body(spec.b, (), 0, (spec.batch, spec.k, spec.n)),
                 Body(spec.epilogue, spec.stores, 1, (spec.batch, spec.m, spec.n))]
     if isinstance(spec, Scatter):
         return [Body(spec.index, (), 0, (spec.m, spec.n)), Body(spec.value, (), 0, (spec.m, spec.n))]

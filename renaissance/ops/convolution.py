@@ -86,7 +86,7 @@ def _check_dtypes(op: str, a: Node, b: Node) -> None:
         raise DTypeError(f"{op}: takes two floats of one dtype, got {a.dtype.name} and {b.dtype.name}")
 
 
-def _taps(x: Any, geometry: Geometry, counts: Sequence[int]) -> Any:
+def taps(x: Any, geometry: Geometry, counts: Sequence[int]) -> Any:
     """For each tap of the kernel: its index, and what the windows see through it."""
     padded = np.pad(x, ((0, 0), *((max(low, 0), max(high, 0)) for low, high in geometry.padding), (0, 0)))
     starts = [max(-low, 0) for low, _ in geometry.padding]
@@ -106,7 +106,7 @@ def _reference(arrays: Any, geometry: Geometry, out_dtype: DType, out: tuple[Sha
     w = w.reshape(g, w.shape[0] // g, *w.shape[1:])
     y = np.zeros((*out[0][:4], g, w.shape[1]))
     with np.errstate(all="ignore"):
-        for tap, seen in _taps(x, geometry, out[0][1:4]):
+        for tap, seen in taps(x, geometry, out[0][1:4]):
             y += np.einsum("ndhwgc,gkc->ndhwgk", _grouped(seen, g), w[(slice(None), slice(None), slice(None), *tap)])
     return y.reshape(out[0]).astype(out_dtype.numpy)
 
@@ -116,7 +116,7 @@ def _reference_weight(arrays: Any, geometry: Geometry, out_dtype: DType, out: tu
     g = geometry.groups
     dw = np.zeros((g, out[0][0] // g, *out[0][1:]))
     with np.errstate(all="ignore"):
-        for tap, seen in _taps(x, geometry, y.shape[1:4]):
+        for tap, seen in taps(x, geometry, y.shape[1:4]):
             dw[(slice(None), slice(None), slice(None), *tap)] = np.einsum("ndhwgc,ndhwgk->gkc", _grouped(seen, g), _grouped(y, g))
     return dw.reshape(out[0]).astype(out_dtype.numpy)
 

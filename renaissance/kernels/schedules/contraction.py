@@ -14,15 +14,17 @@ from dataclasses import replace
 
 from renaissance.errors import KernelError
 from renaissance.ir.dtype import bfloat16, float32, float64
-from renaissance.ir.plan import Contraction, Item, Operand
+from renaissance.ir.plan import Contraction, Instr, Item, Operand
 from renaissance.ir.target import Target
 from renaissance.kernels.lowered import Lowered, Slot, code_key
 from renaissance.kernels.schedules import row_walk
 from renaissance.kernels.schedules import walk as panel_walk
 from renaissance.kernels.schedules.epilogue import Panel, epilogue
+from renaissance.kernels.schedules.image import ImageSource, image_source
+from renaissance.kernels.schedules.image import room_bytes as image_room_bytes
 from renaissance.kernels.schedules.microkernel import Unit, unit_for
 from renaissance.kernels.schedules.packing import copy_cycles, stage_pitch
-from renaissance.kernels.schedules.source import packing_way, plain_access, source, turned
+from renaissance.kernels.schedules.source import Source, packing_way, plain_access, source, turned
 from renaissance.kernels.schedules.tiling import Copies, Tiling, ceil_div, choose, even, round_up
 from renaissance.kernels.schedules.walk import Recipe
 
@@ -36,6 +38,7 @@ _WIDE_CACHE_BYTES = 48 << 10
 # From so many bytes an element on that an epilogue reads and writes, results are finished in whole rows; tiles packed at a time.
 _HEAVY_TRAFFIC = 16
 _ROW_GROUP = 16
+_IMAGE_CYCLES = 0.4  # to pack a unit of an image's windows; measured, coarse
 
 
 def lower_contraction(item: Item, target: Target, threads: int) -> Lowered:
@@ -54,17 +57,20 @@ def lower_contraction(item: Item, target: Target, threads: int) -> Lowered:
         names = ", ".join(d.name for d in _DTYPES)
         raise KernelError(f"a contraction of {spec.dtype.name} has no code; supported are {names}: cast the operands")
     unit = unit_for(spec.dtype, target)
-    direct = _is_direct(spec, item.operands, unit, target)
-    copies = Copies(0.0 if direct else copy_cycles(spec.a, unit), copy_cycles(spec.b, unit))
+    direct = spec.image is None and _is_direct(spec, item.operands, unit, target)
+    a_cycles = _IMAGE_CYCLES if spec.image is not None else 0.0 if direct else copy_cycles(spec.a, unit)
+    copies = Copies(a_cycles, copy_cycles(spec.b, unit))
     tiling = choose(spec, unit, target, threads, copies=copies)
-    a_way, b_way = (
-        packing_way(body, item.operands, spec.dtype, unit, k=spec.k, k_block=tiling.k_block, width_dimension=dimension)
-        for body, dimension in ((spec.a, 1), (spec.b, 2)))
+    def way(body: Sequence[Instr], dimension: int) -> str:
+        return packing_way(body, item.operands, spec.dtype, unit, k=spec.k, k_block=tiling.k_block, width_dimension=dimension)
+
+    if spec.image is not None:
+        a: Source | ImageSource = image_source(spec.a, spec.image, item.operands)
+    else:
+        a = source(spec.a, item.operands, "direct" if direct else way(spec.a, 1), width_dimension=1)
     recipe = Recipe(
-        unit, tiling.heights, _panels(spec.n, tiling), tiling.a_width,
-        source(spec.a, item.operands, "direct" if direct else a_way, width_dimension=1),
-        source(spec.b, item.operands, b_way, width_dimension=2),
-        epilogue(spec.epilogue, spec.stores, item.operands))
+        unit, tiling.heights, _panels(spec.n, tiling), tiling.a_width, a,
+        source(spec.b, item.operands, way(spec.b, 2), width_dimension=2), epilogue(spec.epilogue, spec.stores, item.operands))
     by_rows = _is_by_rows(recipe, tiling)
     walk = row_walk if by_rows else panel_walk
     numbers, scratch_bytes = _row_numbers(spec, tiling, recipe, target) if by_rows else _numbers(spec, tiling, recipe)
@@ -85,11 +91,12 @@ def _row_numbers(spec: Contraction, tiling: Tiling, recipe: Recipe, target: Targ
     """The numbers of the argument block of a walk by rows, and the bytes of scratch."""
     unit, shared, room = tiling.unit, *_shared_numbers(spec, tiling, recipe)
     b_step = round_up(tiling.k_block * tiling.width * unit.bytes, 64)
+    slack = _slack(tiling, recipe)
     group_tiles = min(tiling.tiles, tiling.group_tiles, _ROW_GROUP)
     band_panels = even(tiling.panels, max(1, target.l2_bytes * 3 // 8 // b_step))
     sums_row = (ceil_div(band_panels * tiling.width * unit.bytes, 64) | 1) * 64  # odd, so that rows do not collide
     numbers, end = _laid_out({
-        "a_at": 0 if recipe.a.way == "direct" else group_tiles * shared["a_step"], "b_at": band_panels * b_step,
+        "a_at": 0 if recipe.a.way == "direct" else group_tiles * shared["a_step"] + slack, "b_at": band_panels * b_step,
         "sums_at": tiling.rows * sums_row, "room_at": room})
     bands = ceil_div(tiling.panels, band_panels)
     numbers |= shared | {"group_tiles": group_tiles, "band_panels": band_panels, "bands": bands,
@@ -102,7 +109,14 @@ def _shared_numbers(spec: Contraction, tiling: Tiling, recipe: Recipe) -> tuple[
     pitch = stage_pitch(tiling.k_block, tiling.unit)
     a_step = round_up(tiling.k_block * tiling.a_width * tiling.unit.bytes, 64)
     room = pitch * tiling.unit.lanes if "staged" in (recipe.a.way, recipe.b.way) else 0
+    if isinstance(recipe.a, ImageSource):
+        room = max(room, image_room_bytes(tiling.unit))
     return {"m": spec.m, "n": spec.n, "k": spec.k, "a_step": a_step, "pitch": pitch}, room
+
+
+def _slack(tiling: Tiling, recipe: Recipe) -> int:
+    """Bytes behind packed rows of A that the last square of a run of an image may reach into."""
+    return tiling.unit.lanes * tiling.a_width * tiling.unit.bytes if isinstance(recipe.a, ImageSource) else 0
 
 
 def _laid_out(sizes: dict[str, int]) -> tuple[dict[str, int], int]:
@@ -120,7 +134,7 @@ def _along_rows(spec: Contraction) -> Contraction:
     def contiguous(dimension: int) -> int:
         return sum(s.access.strides[dimension] == 1 for s in spec.stores)
 
-    if contiguous(1) <= contiguous(2):
+    if contiguous(1) <= contiguous(2) or spec.image is not None:
         return spec
     order = (0, 2, 1)
     stores = tuple(replace(s, access=replace(s.access, strides=tuple(s.access.strides[d] for d in order))) for s in spec.stores)
@@ -154,7 +168,7 @@ def _numbers(spec: Contraction, tiling: Tiling, recipe: Recipe) -> tuple[dict[st
     unit, shared, room = tiling.unit, *_shared_numbers(spec, tiling, recipe)
     sums_step = round_up(tiling.rows * tiling.width * unit.bytes, 64)
     numbers, end = _laid_out({
-        "a_at": 0 if recipe.a.way == "direct" else tiling.group_tiles * shared["a_step"],
+        "a_at": 0 if recipe.a.way == "direct" else tiling.group_tiles * shared["a_step"] + _slack(tiling, recipe),
         "b_at": round_up(tiling.k_block * tiling.width * unit.bytes, 64),
         "sums_at": sums_step * (tiling.group_tiles * tiling.band_panels if tiling.k_blocks > 1 else 1),
         "room_at": room})

@@ -124,7 +124,7 @@ class _Packer:
             place = b.add(self.first, s.place)
             value = self.element(k, place, s.lanes, s.mask)
             if self.unit.depth == 2:
-                value = _pair(b, value, self.element(b.add(k, 1), place, s.lanes, s.mask) if depth == 2 else None)
+                value = pair(b, value, self.element(b.add(k, 1), place, s.lanes, s.mask) if depth == 2 else None)
             b.store(value, b.offset(to, b.mul(s.place, self.unit.bytes)))
 
     # ---- lanes along k --------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class _Packer:
                 b.store(b.const(item, 0), b.offset(to, b.mul(k, item.size)))
 
 
-def _pair(b: Builder, low: Value, high: Value | None) -> Value:
+def pair(b: Builder, low: Value, high: Value | None) -> Value:
     """Two bfloat16 values, held as f32, side by side in 32 bits; the second one 0 where there is none."""
     bits = low.type.with_kind("i32")
     word = b.lshr(b.bitcast(low, bits), 16)

@@ -17,6 +17,7 @@ from typing import TypeVar
 from renaissance.ir.target import Target
 from renaissance.kernels.loops import I64, PTR, Builder, Module, Value
 from renaissance.kernels.schedules.epilogue import Epilogue, Panel, finisher
+from renaissance.kernels.schedules.image import ImageSource, image_packer
 from renaissance.kernels.schedules.microkernel import Unit, microkernel
 from renaissance.kernels.schedules.packing import packer
 from renaissance.kernels.schedules.source import Source, address, step
@@ -43,7 +44,7 @@ class Recipe:
     heights: tuple[int, ...]
     panels: tuple[Panel, ...]
     a_width: int
-    a: Source
+    a: Source | ImageSource
     b: Source
     epilogue: Epilogue
 
@@ -51,6 +52,14 @@ class Recipe:
         """What makes two pieces of code differ on one Target."""
         return (self.unit, self.heights, self.panels, self.a_width, self.a.structure(), self.b.structure(),
                 self.epilogue.structure())
+
+
+def a_packer(module: Module, recipe: Recipe, target: Target) -> Builder:
+    """Add the function that packs rows of A."""
+    vectors = recipe.a_width // recipe.unit.lanes
+    if isinstance(recipe.a, ImageSource):
+        return image_packer(module, "pack_a", recipe.a, recipe.unit, vectors=vectors)
+    return packer(module, "pack_a", recipe.a, recipe.unit, target, vectors=vectors)
 
 
 def build(name: str, recipe: Recipe, target: Target) -> Module:
@@ -110,8 +119,7 @@ class Block:
 
 def _band(module: Module, recipe: Recipe, target: Target, panels: list[Builder]) -> Builder:
     """The function for the places from begin to end, panel after panel, of the band with a number in the work list."""
-    unit, vectors = recipe.unit, recipe.a_width // recipe.unit.lanes
-    pack = None if recipe.a.way == "direct" else packer(module, "pack_a", recipe.a, unit, target, vectors=vectors)
+    pack = None if recipe.a.way == "direct" else a_packer(module, recipe, target)
     b = module.function("band", [("args", PTR), ("scratch", PTR), ("number", I64), ("begin", I64), ("end", I64)],
                         exported=False, noinline=True)
     at = Block(b, recipe)

@@ -1,0 +1,106 @@
+"""engines: which kernels do a convolution, and in what form they take its operands.
+
+Takes and gives a graph. The choice is a pure function of the node and the Target. Sums run in the order that the chosen form
+states; a form is part of what the node means on that Target, whatever is fused with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from renaissance.compile.movement_rules import reshaped
+from renaissance.ir.dtype import bfloat16
+from renaissance.ir.graph import Graph
+from renaissance.ir.node import Node, node
+from renaissance.ir.rewrite import Rule, rewrite
+from renaissance.ir.shape import size
+from renaissance.ir.target import Target
+from renaissance.ops.contraction import DOT
+from renaissance.ops.convolution import Geometry
+from renaissance.ops.image_product import IMAGE_DOT, IMAGE_SUMS
+from renaissance.ops.movement import PAD, PERMUTE
+from renaissance.ops.reduce import CHAIN, SUM
+
+Users = Mapping[Node, int]
+
+LEAF_PLACES = 4096  # products in one chain of a weight's gradient, where the places can be cut evenly
+
+
+def engines(graph: Graph, target: Target) -> Graph:
+    """The graph with every convolution in the form that a kernel computes."""
+    return rewrite(graph, RULES)
+
+
+def _is_pointwise(geometry: Geometry) -> bool:
+    """Whether every window is one place, in order: then a convolution is a matrix product."""
+    ones, no_padding = (1, 1, 1), ((0, 0),) * 3
+    return geometry.kernel == ones and geometry.strides == ones and geometry.padding == no_padding and geometry.groups == 1
+
+
+def leaves_of(places: int) -> int:
+    """Into how many equal leaves the places of a weight's gradient are cut: the fewest of at most LEAF_PLACES; 1 if too many."""
+    fewest = min(-(-places // LEAF_PLACES), CHAIN)
+    return next((n for n in range(fewest, min(2 * fewest, CHAIN) + 1) if places % n == 0), 1)
+
+
+def _conv(n: Node, users: Users) -> Node | None:
+    x, w = n.inputs
+    geometry, out_dtype = n.attrs
+    c, k = x.shape[4], w.shape[0]
+    if _is_pointwise(geometry):
+        rows = reshaped(x, (1, size(x.shape[:4]), c))
+        columns = node(PERMUTE, (reshaped(w, (1, k, c)),), ((0, 2, 1),))
+        return reshaped(node(DOT, (rows, columns), (out_dtype,)), n.shape)
+    g = geometry.groups
+    x, w = _even(x, w, geometry)
+    by_tap = node(PERMUTE, (reshaped(w, (g, k // g, *w.shape[1:])),), ((0, 3, 4, 5, 2, 1),))
+    b = reshaped(by_tap, (g, size(by_tap.shape[1:5]), k // g))
+    y = node(IMAGE_DOT, (x, b), (geometry, out_dtype))
+    return reshaped(y if g == 1 else node(PERMUTE, (y,), ((1, 0, 2),)), n.shape)
+
+
+def _even(x: Node, w: Node, geometry: Geometry) -> tuple[Node, Node]:
+    """Channels in pairs, with a channel of zeros if need be, where bfloat16 pairs are multiplied at once."""
+    if x.dtype is not bfloat16 or w.shape[1] % 2 == 0:
+        return x, w
+    g, each = geometry.groups, w.shape[1]
+    wide = _padded(reshaped(x, (*x.shape[:4], g, each)), 5)
+    return reshaped(wide, (*x.shape[:4], g * (each + 1))), _padded(w, 1)
+
+
+def _padded(x: Node, axis: int) -> Node:
+    widths = tuple((0, int(a == axis)) for a in range(len(x.shape)))
+    return node(PAD, (x,), (widths, bytes(x.dtype.size)))
+
+
+def _conv_weight(n: Node, users: Users) -> Node | None:
+    x, y = n.inputs
+    geometry, out_dtype = n.attrs
+    g, k, c = geometry.groups, y.shape[4], x.shape[4]
+    places = size(y.shape[:4])
+    leaves = leaves_of(places)
+    each = places // leaves
+    by_group = reshaped(y, (leaves, each, g, k // g))
+    if g > 1:
+        by_group = node(PERMUTE, (by_group,), ((2, 0, 1, 3),))
+    right = reshaped(by_group, (g * leaves, each, k // g))
+    if _is_pointwise(geometry):
+        left = node(PERMUTE, (reshaped(x, (leaves, each, c)),), ((0, 2, 1),))
+        sums = node(DOT, (left, right), (out_dtype,))
+    else:
+        sums = node(IMAGE_SUMS, (x, right), (geometry, leaves, out_dtype))
+    whole = reshaped(sums, (g, leaves, sums.shape[1], k // g))
+    whole = reshaped(whole, (g, *whole.shape[2:])) if leaves == 1 else _summed(whole)
+    taps_first = reshaped(whole, (g, *geometry.kernel, c // g, k // g))
+    return reshaped(node(PERMUTE, (taps_first,), ((0, 5, 4, 1, 2, 3),)), n.shape)
+
+
+def _summed(x: Node) -> Node:
+    """The sum over axis 1."""
+    return node(SUM, (x,), ((1,),))
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("a convolution is a product", ("conv",), _conv),
+    Rule("the gradient of its weight is one too", ("conv_weight",), _conv_weight),
+)

@@ -1,0 +1,313 @@
+"""Windows of an image as the first factor of a product: packed from the image itself, tap by tap.
+
+Forward, a row is a window and k runs over (tap, channel): neighbouring taps along the last axis lie side by side in memory, so a
+row consists of a few runs, which are read as vectors and turned. For the sums of a weight's gradient a row is a (tap, channel)
+and k runs over the windows: lanes lie along the rows. Places outside the image are 0; they are looked for only where a tile
+touches the border. The geometry is in the argument block, so that one kernel serves all convolutions of a dtype and tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from renaissance.ir.dtype import DType, bfloat16
+from renaissance.ir.plan import Access, Image, Instr, Operand
+from renaissance.kernels.arguments import Arguments, Frame, Place
+from renaissance.kernels.loops import I64, PTR, Builder, Module, Value, vec
+from renaissance.kernels.numbers import from_memory, memory
+from renaissance.kernels.schedules.microkernel import Unit
+from renaissance.kernels.schedules.packing import pair, transpose
+
+# 64-bit numbers by lane that a packer keeps in its room.
+_TABLES = ("base", "depth", "row", "column", "low", "high")
+
+
+@dataclass(frozen=True)
+class ImageSource:
+    """An image as an operand: its place over (n, d, h, w, c), then the slots of its geometry, by name."""
+
+    arguments: Arguments
+    names: tuple[str, ...]
+    dtype: DType
+    way: str  # 'image' with windows as rows, 'taps' with (tap, channel) as rows
+    is_load = False
+
+    @property
+    def place(self) -> Place:
+        return self.arguments.places[0]
+
+    @property
+    def size_bytes(self) -> int:
+        return 8 * len(self.arguments.slots)
+
+    def structure(self) -> object:
+        """What of it shapes code."""
+        return self.way, self.dtype.name, self.arguments.structure()
+
+
+def image_source(body: Sequence[Instr], image: Image, operands: Sequence[Operand]) -> ImageSource:
+    """The ImageSource of a contraction's first operand, which is a plain load."""
+    access: Access = body[0].attr  # type: ignore[assignment]
+    arguments = Arguments(operands, vector=4)
+    arguments.place(access)
+    each = image.extents[4] // image.groups
+    joined = image.dilations[2] == 1 and access.strides[3] == each  # taps along the last axis are neighbours in memory
+    numbers = {
+        **_by_axis("size", image.extents[1:4]), **_by_axis("count", image.windows), **_by_axis("taps", image.kernel),
+        **_by_axis("stride", image.strides), **_by_axis("low", image.lows), **_by_axis("dilation", image.dilations),
+        "each": each, "leaves": image.leaves, "leaf_places": image.places // image.leaves,
+        "in_run": image.kernel[2] if joined else 1, "runs": 1 if joined else image.kernel[2]}
+    for value in numbers.values():
+        arguments.int(value)
+    return ImageSource(arguments, tuple(numbers), operands[access.operand].dtype, "taps" if image.turned else "image")
+
+
+def _by_axis(name: str, values: Sequence[int]) -> dict[str, int]:
+    return {f"{name}{axis}": v for axis, v in enumerate(values)}
+
+
+def room_bytes(unit: Unit) -> int:
+    """Bytes of room that a packer needs."""
+    return 8 * len(_TABLES) * unit.lanes
+
+
+def image_packer(module: Module, name: str, source: ImageSource, unit: Unit, *, vectors: int) -> Builder:
+    """Add the function that packs rows of windows or taps; its parameters are those of `packing.packer`."""
+    numbers = ((n, I64) for n in ("batch", "first", "width", "k0", "k"))
+    b = module.function(name, [("args", PTR), *numbers, ("to", PTR), ("room", PTR), ("pitch", I64)], exported=False, noinline=True)
+    code = _Windows(b, source, unit, vectors) if source.way == "image" else _Taps(b, source, unit, vectors)
+    code.pack()
+    return b
+
+
+class _Packer:
+    """What both packers know: the geometry, the strides of the image, and tables of numbers by lane."""
+
+    def __init__(self, b: Builder, source: ImageSource, unit: Unit, vectors: int):
+        self.b = b
+        self.source = source
+        self.unit = unit
+        self.row_bytes = vectors * unit.lanes * unit.bytes
+        frame = Frame(b, source.arguments)
+        values = frame.values[len(frame.values) - len(source.names):]
+        self.g = dict(zip(source.names, values))
+        place = source.place
+        self.base = frame[place.base]
+        self.steps = [b.const(I64, 0) if slot is None else frame[slot] for slot in place.strides]
+        self.size = source.dtype.size
+
+    def table(self, name: str, lane: Value | int) -> Value:
+        """The address of a number of a table."""
+        b = self.b
+        start = b.offset(b.param("room"), 8 * self.unit.lanes * _TABLES.index(name))
+        return b.offset(start, b.mul(lane, 8) if isinstance(lane, Value) else 8 * lane)
+
+    def divided(self, number: Value, by: Sequence[str]) -> list[Value]:
+        """The digits of a number whose radixes, from the second digit on, are numbers of the geometry."""
+        b, digits = self.b, []
+        for name in reversed(by):
+            quotient = b.udiv(number, self.g[name])
+            digits.insert(0, b.sub(number, b.mul(quotient, self.g[name])))
+            number = quotient
+        return [number, *digits]
+
+    def next_window(self, at: Sequence[Value]) -> list[Value]:
+        """The window behind (n, p0, p1, p2)."""
+        b, following = self.b, []
+        carry = b.const(I64, 1)
+        for axis in (2, 1, 0):
+            moved = b.add(at[1 + axis], carry)
+            carry = b.zext(b.cmp("eq", moved, self.g[f"count{axis}"]), I64)
+            following.insert(0, b.select(b.cmp("ne", carry, 0), 0, moved))
+        return [b.add(at[0], carry), *following]
+
+    def corner(self, at: Sequence[Value]) -> tuple[list[Value], Value]:
+        """Where a window begins along each axis, and the element of its first tap from the image's beginning."""
+        b, g = self.b, self.g
+        places = [b.sub(b.mul(p, g[f"stride{axis}"]), g[f"low{axis}"]) for axis, p in enumerate(at[1:])]
+        element = b.mul(at[0], self.steps[0])
+        for place, step in zip(places, self.steps[1:4]):
+            element = b.add(element, b.mul(place, step))
+        return places, element
+
+    def is_inside(self, places: Sequence[Value]) -> Value:
+        """Whether all taps of a window lie in the image."""
+        b, g = self.b, self.g
+        inside = None
+        for axis, place in enumerate(places):
+            last = b.add(place, b.mul(b.sub(g[f"taps{axis}"], 1), g[f"dilation{axis}"]))
+            here = b.and_(b.cmp("ge", place, 0), b.cmp("lt", last, g[f"size{axis}"]))
+            inside = here if inside is None else b.and_(inside, here)
+        assert inside is not None
+        return inside
+
+
+class _Windows(_Packer):
+    """Rows are windows. Per vector of rows: a table of where each begins, then run by run squares of units that are turned."""
+
+    def pack(self) -> None:
+        b, unit = self.b, self.unit
+        width = b.param("width")
+        with b.loop(0, width, unit.lanes) as group:
+            count = b.min(b.sub(width, group.index), unit.lanes)
+            inside = self._corners(b.add(b.param("first"), group.index), count)
+            to = b.offset(b.param("to"), b.mul(group.index, unit.bytes))
+            run = b.mul(self.g["in_run"], self.g["each"])
+            k0, behind = b.param("k0"), b.add(b.param("k0"), b.param("k"))
+            with b.loop(b.udiv(k0, run), b.udiv(b.add(behind, b.sub(run, 1)), run)) as number:
+                start = b.mul(number.index, run)
+                first, end = b.max(b.sub(k0, start), 0), b.min(b.sub(behind, start), run)
+                at = b.offset(to, b.mul(b.udiv(b.sub(b.add(start, first), k0), unit.depth), self.row_bytes))
+                taps = self.divided(number.index, ("taps1", "runs"))
+                offsets = [b.mul(t, self.g[f"dilation{axis}"]) for axis, t in enumerate(taps)]
+                shift = b.const(I64, 0)
+                for offset, step in zip(offsets, self.steps[1:4]):
+                    shift = b.add(shift, b.mul(offset, step))
+                with b.if_else(inside) as (plain, border):
+                    with plain:
+                        self._squares(shift, first, end, at, ranged=False)
+                    with border:
+                        self._ranges(offsets)
+                        self._squares(shift, first, end, at, ranged=True)
+
+    def _corners(self, first: Value, count: Value) -> Value:
+        """Fill the tables with `count` windows from the first on, the last one repeated; returns whether all lie inside."""
+        b = self.b
+        window = self.divided(first, ("count0", "count1", "count2"))
+        channel = b.mul(b.param("batch"), self.g["each"])
+        with b.loop(0, self.unit.lanes, carried=[*window, b.const(I64, 1)]) as lane:
+            at, inside = lane.carried[:4], lane.carried[4]
+            places, element = self.corner(at)
+            address = b.offset(self.base, b.mul(b.add(element, channel), self.size))
+            b.store(address, self.table("base", lane.index))
+            for name, place in zip(("depth", "row", "column"), places):
+                b.store(place, self.table(name, lane.index))
+            here = b.zext(self.is_inside(places), I64)
+            more = b.cmp("lt", b.add(lane.index, 1), count)
+            following = [b.select(more, new, old) for new, old in zip(self.next_window(at), at)]
+            lane.next([*following, b.and_(inside, here)])
+        return b.cmp("ne", lane.results[4], 0)
+
+    def _ranges(self, offsets: Sequence[Value]) -> None:
+        """For each window, which elements of a run lie in the image: from low up to high."""
+        b, g = self.b, self.g
+        with b.loop(0, self.unit.lanes) as lane:
+            depth, row, column = (b.add(b.load(self.table(name, lane.index), I64), offset)
+                                  for name, offset in zip(("depth", "row", "column"), offsets))
+            exists = b.and_(b.cmp("ult", depth, g["size0"]), b.cmp("ult", row, g["size1"]))
+            high = b.mul(b.min(b.sub(g["size2"], column), g["in_run"]), g["each"])
+            b.store(b.mul(b.max(b.neg(column), 0), g["each"]), self.table("low", lane.index))
+            b.store(b.select(exists, high, 0), self.table("high", lane.index))
+
+    def _squares(self, shift: Value, first: Value, end: Value, to: Value, *, ranged: bool) -> None:
+        """Turn elements first to end - 1 of a run of all windows of the table. Behind the end zeros are written: the next run,
+        or nothing that is read, lies there."""
+        b, unit = self.b, self.unit
+        size, lanes = self.size, unit.lanes * unit.depth
+        shift = b.mul(shift, size)
+        with b.loop(first, end, lanes) as loop:
+            rows = []
+            for lane in range(unit.lanes):
+                behind = end
+                if ranged:
+                    behind = b.min(end, b.load(self.table("high", lane), I64))
+                mask = b.lane_mask(b.sub(behind, loop.index), lanes)
+                if ranged:
+                    low = b.load(self.table("low", lane), I64)
+                    mask = b.and_(mask, b.not_(b.lane_mask(b.sub(low, loop.index), lanes)))
+                base = b.load(self.table("base", lane), PTR)
+                rows.append(self._units(b.offset(base, b.add(shift, b.mul(loop.index, size))), mask))
+            at = b.offset(to, b.mul(b.udiv(b.sub(loop.index, first), unit.depth), self.row_bytes))
+            for i, column in enumerate(transpose(b, rows)):
+                b.store(column, b.offset(at, i * self.row_bytes))
+
+    def _units(self, at: Value, mask: Value) -> Value:
+        """A vector of units from memory."""
+        b, unit = self.b, self.unit
+        if unit.depth == 2:
+            return b.bitcast(b.load(at, vec("i16", 2 * unit.lanes), mask=mask), unit.vector)
+        return from_memory(b, b.load(at, memory(self.source.dtype, unit.lanes), mask=mask), self.source.dtype)
+
+
+class _Taps(_Packer):
+    """Rows are (tap, channel). Per vector of rows: where each lies from a window's corner, then window after window."""
+
+    def pack(self) -> None:
+        b, unit = self.b, self.unit
+        width = b.param("width")
+        with b.loop(0, width, unit.lanes) as group:
+            count = b.min(b.sub(width, group.index), unit.lanes)
+            self._rows(b.add(b.param("first"), group.index), count)
+            span = b.sub(b.load(self.table("base", b.sub(count, 1)), I64), b.load(self.table("base", 0), I64))
+            in_line = b.cmp("eq", span, b.sub(count, 1))
+            to = b.offset(b.param("to"), b.mul(group.index, unit.bytes))
+            leaf = b.urem(b.param("batch"), self.g["leaves"])
+            places = b.add(b.mul(leaf, self.g["leaf_places"]), b.param("k0"))
+            window = self.divided(places, ("count0", "count1", "count2"))
+            with b.loop(0, b.udiv(b.param("k"), unit.depth), carried=window) as loop:
+                at = [list(loop.carried)]
+                for _ in range(1, unit.depth):
+                    at.append(self.next_window(at[-1]))
+                self._windows(at, count, in_line, b.offset(to, b.mul(loop.index, self.row_bytes)))
+                loop.next(self.next_window(at[-1]))
+            if unit.depth == 2:
+                with b.if_(b.cmp("ne", b.and_(b.param("k"), 1), 0)):
+                    self._windows([list(loop.results)], count, in_line,
+                                  b.offset(to, b.mul(b.lshr(b.param("k"), 1), self.row_bytes)))
+
+    def _rows(self, first: Value, count: Value) -> None:
+        """Fill the tables for `count` rows from the first on, the last one repeated: elements and places from the corner."""
+        b, g = self.b, self.g
+        with b.loop(0, self.unit.lanes) as lane:
+            row = b.add(first, b.min(lane.index, b.sub(count, 1)))
+            *taps, channel = self.divided(row, ("taps1", "taps2", "each"))
+            element = channel
+            for axis, (name, tap) in enumerate(zip(("depth", "row", "column"), taps)):
+                offset = b.mul(tap, g[f"dilation{axis}"])
+                b.store(offset, self.table(name, lane.index))
+                element = b.add(element, b.mul(offset, self.steps[1 + axis]))
+            b.store(element, self.table("base", lane.index))
+
+    def _windows(self, at: Sequence[Sequence[Value]], count: Value, in_line: Value, to: Value) -> None:
+        """A unit of one or two windows, all rows."""
+        b = self.b
+        corners = [self.corner(window) for window in at]
+        quick = in_line
+        for places, _ in corners:
+            quick = b.and_(quick, self.is_inside(places))
+        channel = b.mul(b.udiv(b.param("batch"), self.g["leaves"]), self.g["each"])
+        with b.if_else(quick) as (plain, border):
+            for branch, element_of in ((plain, self._line), (border, self._picked)):
+                with branch:
+                    values = [element_of(places, b.add(element, channel), count) for places, element in corners]
+                    if self.unit.depth == 2:
+                        b.store(pair(b, values[0], values[1] if len(values) == 2 else None), to)
+                    else:
+                        b.store(values[0], to)
+
+    def _line(self, places: Sequence[Value], element: Value, count: Value) -> Value:
+        """Rows that lie side by side, in the image."""
+        b, lanes = self.b, self.unit.lanes
+        start = b.add(element, b.load(self.table("base", 0), I64))
+        raw = b.load(b.offset(self.base, b.mul(start, self.size)), memory(self.source.dtype, lanes),
+                     mask=b.lane_mask(count, lanes))
+        return from_memory(b, raw, self.source.dtype)
+
+    def _picked(self, places: Sequence[Value], element: Value, count: Value) -> Value:
+        """Rows anywhere, one by one; 0 outside the image."""
+        b, lanes, dtype = self.b, self.unit.lanes, self.source.dtype
+        mask = b.lane_mask(count, lanes)
+        for axis, (name, place) in enumerate(zip(("depth", "row", "column"), places)):
+            at = b.add(b.splat(place, lanes), b.load(self.table(name, 0), vec("i64", lanes)))
+            mask = b.and_(mask, b.cmp("ult", at, b.splat(self.g[f"size{axis}"], lanes)))
+        numbers = b.load(self.table("base", 0), vec("i64", lanes))
+        start = b.offset(self.base, b.mul(element, self.size))
+        if dtype is not bfloat16:
+            return b.gather(start, numbers, memory(dtype, lanes), mask)
+        kept = b.select(mask, numbers, b.splat(b.neg(element), lanes))  # there is no narrow gather; element 0 can be read
+        bits = b.const(memory(dtype, lanes), 0)
+        for lane in range(lanes):
+            at = b.offset(start, b.mul(b.extract(kept, lane), self.size))
+            bits = b.insert(bits, b.load(at, memory(dtype)), lane)
+        return from_memory(b, b.select(mask, bits, b.const(bits.type, 0)), dtype)
