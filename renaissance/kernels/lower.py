@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from renaissance.errors import KernelError
-from renaissance.ir.plan import Contraction, Item, Nest, Scatter
+from renaissance.ir.plan import Contraction, Item, Nest, Scatter, Winograd
 from renaissance.ir.target import Target
 from renaissance.kernels.lowered import Lowered
 from renaissance.kernels.schedules.column import lower_column
 from renaissance.kernels.schedules.contraction import lower_contraction
 from renaissance.kernels.schedules.nest import lower_row
 from renaissance.kernels.schedules.scatter import lower_scatter
+from renaissance.kernels.schedules.winograd import lower_winograd
 
 __all__ = ["Lowered", "lower"]
 
@@ -24,6 +25,8 @@ def lower(item: Item, target: Target, threads: int) -> Lowered:
     try:
         if isinstance(spec, Contraction):
             return lower_contraction(item, target, threads)
+        if isinstance(spec, Winograd):
+            return lower_winograd(item, spec, target, threads)
         if isinstance(spec, Scatter):
             return lower_scatter(item, spec, threads)
         if isinstance(spec, Nest) and spec.layout == "row":
