@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from renaissance.errors import KernelError
-from renaissance.ir.plan import Contraction, Item, Nest, Scatter, Winograd
+from renaissance.ir.plan import Contraction, Item, Nest, Scatter, Winograd, WinogradSums, WinogradWeightGradient, WinogradWeights
 from renaissance.ir.target import Target
 from renaissance.kernels.lowered import Lowered
 from renaissance.kernels.schedules.column import lower_column
@@ -11,6 +11,8 @@ from renaissance.kernels.schedules.contraction import lower_contraction
 from renaissance.kernels.schedules.nest import lower_row
 from renaissance.kernels.schedules.scatter import lower_scatter
 from renaissance.kernels.schedules.winograd import lower_winograd
+from renaissance.kernels.schedules.winograd_sums import lower_sums
+from renaissance.kernels.schedules.winograd_weights import lower_weight_gradient, lower_weights
 
 __all__ = ["Lowered", "lower"]
 
@@ -27,6 +29,12 @@ def lower(item: Item, target: Target, threads: int) -> Lowered:
             return lower_contraction(item, target, threads)
         if isinstance(spec, Winograd):
             return lower_winograd(item, spec, target, threads)
+        if isinstance(spec, WinogradSums):
+            return lower_sums(item, spec, target, threads)
+        if isinstance(spec, WinogradWeights):
+            return lower_weights(item, spec, target, threads)
+        if isinstance(spec, WinogradWeightGradient):
+            return lower_weight_gradient(item, spec, target, threads)
         if isinstance(spec, Scatter):
             return lower_scatter(item, spec, threads)
         if isinstance(spec, Nest) and spec.layout == "row":

@@ -9,6 +9,7 @@ unrolled code. 28 accumulators, two vectors of b and one broadcast of a are 31 o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from renaissance.ir.dtype import DType, bfloat16, float64
@@ -49,12 +50,15 @@ def unit_for(dtype: DType, target: Target) -> Unit:
     return Unit("f32", 2 if dtype is bfloat16 and target.bf16_dot else 1, target.lanes)
 
 
-def microkernel(module: Module, name: str, unit: Unit, *, rows: int, vectors: int, a_width: int, direct: bool) -> Builder:
+def microkernel(module: Module, name: str, unit: Unit, *, rows: int, vectors: int, a_width: int, direct: bool,
+                adds: bool = False) -> Builder:
     """Add the function of one register tile to a module.
 
     Its parameters: a (row m, unit k at a + m*a_row + k*a_k bytes if `direct`, else packed [k][a_width]), b (packed
     [k][vectors * lanes]), c (where the sums go, c_row bytes from one row to the next), k (units), resume (1: go on from the sums
     in c; 0: start from 0).
+
+    adds  start from 0 in any case, and where `resume` is 1 add the sums to those in c at the end: the loads hide behind the work
     """
     b = module.function(name, [("a", PTR), ("b", PTR), ("c", PTR), ("c_row", I64), ("k", I64), ("resume", I64), ("a_row", I64),
                                ("a_k", I64)], exported=False, noinline=True)
@@ -62,9 +66,11 @@ def microkernel(module: Module, name: str, unit: Unit, *, rows: int, vectors: in
     cells = [b.offset(b.offset(b.param("c"), b.mul(b.param("c_row"), m)), n * vector_bytes)
              for m in range(rows) for n in range(vectors)]
     sums = [b.const(unit.vector, 0.0)] * len(cells)
-    with b.loop(0, b.param("resume"), carried=sums) as start:  # no turn, or one
-        start.next([b.load(cell, unit.vector) for cell in cells])
-    sums = list(start.results)
+    if adds:
+        for cell in cells:
+            b.prefetch(cell, write=True)
+    else:
+        sums = _resumed(b, cells, sums)
 
     places = _direct_rows(b, rows) if direct else _packed_rows(b, rows, unit)
     bases = sorted({base for base, _ in places})
@@ -79,9 +85,28 @@ def microkernel(module: Module, name: str, unit: Unit, *, rows: int, vectors: in
             for n in range(vectors):
                 sums[m * vectors + n] = multiply_add(b, unit, row, columns[n], sums[m * vectors + n])
         loop.next([b.offset(b_at, vectors * vector_bytes), *(b.offset(a, step) for a in a_at), *sums])
-    for cell, total in zip(cells, loop.results[len(pointers):]):
-        b.store(total, cell)
+    sums = list(loop.results[len(pointers):])
+    if not adds:
+        _stored(b, sums, cells)
+        return b
+    with b.if_else(b.cmp("ne", b.param("resume"), 0)) as (again, first):
+        with again:
+            _stored(b, [b.add(b.load(cell, unit.vector), total) for cell, total in zip(cells, sums)], cells)
+        with first:
+            _stored(b, sums, cells)
     return b
+
+
+def _resumed(b: Builder, cells: Sequence[Value], zeros: Sequence[Value]) -> list[Value]:
+    """The sums in the cells where `resume` is 1, else zeros."""
+    with b.loop(0, b.param("resume"), carried=zeros) as start:  # no turn, or one
+        start.next([b.load(cell, zero.type) for cell, zero in zip(cells, zeros)])
+    return list(start.results)
+
+
+def _stored(b: Builder, sums: Sequence[Value], cells: Sequence[Value]) -> None:
+    for cell, total in zip(cells, sums):
+        b.store(total, cell)
 
 
 def multiply_add(b: Builder, unit: Unit, x: Value, y: Value, total: Value) -> Value:

@@ -112,10 +112,11 @@ class _Reading:
     def _element(self, i: Value | int, j: Value | int, at: Value, lanes: int, mask: Value | None) -> Value:
         b = self.b
         index = b.param("n"), b.add(b.param("top"), i), b.add(b.param("left"), j), b.add(b.param("first"), at)
-        return bodies.emit(b, self.source.body, self.frame, index, lanes, mask)[-1]
+        value = bodies.emit(b, self.source.body, self.frame, index, lanes, mask)[-1]
+        return value if mask is None else b.select(mask, value, b.const(value.type, 0.0))
 
     def _put(self, at: Value, block: Sequence[Sequence[Value]]) -> None:
-        """Transform and store whole vectors: there is room behind the last channel for a masked one's other lanes."""
+        """Transform and store whole vectors: there is room behind the last channel for the 0 of a masked one's other lanes."""
         b = self.b
         to = b.offset(b.param("to"), b.mul(at, 4))
         for value in (v for row in square(b, self.line, block) for v in row):
