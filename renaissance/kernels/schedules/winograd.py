@@ -27,7 +27,11 @@ from renaissance.kernels.schedules.winograd_transforms import DATA, PLACES, squa
 
 _NUMBERS = ("tiles", "grid", "across", "low0", "low1", "p", "q", "c", "k", "block", "rows", "panels", "parts", "part_panels",
             "band", "u_step", "v_row", "v_step", "m_row", "m_step", "m_at", "room_at")
-_U_SLOT = 0
+_SMALL_FLOPS = 400_000   # less than this is not worth a second thread
+_PER_THREAD = 4          # from so many chunks for each thread on they need not be a multiple of the threads
+_REGISTER_TILES = 4      # in a block, whose transformed tiles should stay in the second-level cache,
+_MANY_REGISTER_TILES = 10  # or where U comes from memory, of which
+_NEAR = 16               # so many second-level caches fit into the last one
 
 
 @dataclass(frozen=True)
@@ -50,13 +54,18 @@ class Cut:
 
 def cut(spec: Winograd, target: Target, threads: int) -> Cut:
     """The Cut of a convolution; it changes no bit."""
-    tiles, panels, terms = spec.windows.tiles, ceil_div(spec.k, spec.width), spec.windows.terms
-    rows = register_rows(spec.width // target.lanes, target)
-    room = target.l2_bytes * 3 // 4
-    most = max(rows, room // (4 * terms * (spec.c + spec.width)))
-    blocks = ceil_div(tiles, most)
+    tiles, panels = spec.windows.tiles, ceil_div(spec.k, spec.width)
+    highest = register_rows(spec.width // target.lanes, target)
+    products = spec.windows.terms * spec.c * spec.k
+    threads = 1 if 2 * products * tiles < _SMALL_FLOPS else threads
+    blocks = ceil_div(tiles, highest * (_REGISTER_TILES if 4 * products <= _NEAR * target.l2_bytes else _MANY_REGISTER_TILES))
+    if blocks < _PER_THREAD * threads:
+        blocks = max(blocks, min(round_up(blocks, threads), tiles // (2 * highest)))
     block = ceil_div(tiles, blocks)
-    return Cut(rows, block, 1, blocks, 1, panels)
+    blocks = ceil_div(tiles, block)
+    part_panels = ceil_div(panels, min(panels, ceil_div(threads, blocks)))
+    rows = min(range(min(highest, block), max(highest // 2, 1) - 1, -1), key=lambda r: round_up(block, r), default=block)
+    return Cut(rows, block, 1, blocks, ceil_div(panels, part_panels), part_panels)
 
 
 def register_rows(vectors: int, target: Target) -> int:
@@ -139,7 +148,7 @@ class _Walk:
     def __init__(self, b: Builder, recipe: Recipe):
         self.b, self.recipe = b, recipe
         args = b.param("args")
-        self.u = b.load(b.offset(args, 8 * _U_SLOT), PTR)
+        self.u = b.load(args, PTR)
         self.numbers = {n: b.load(b.offset(args, 8 * (i + 1)), I64) for i, n in enumerate(_NUMBERS)}
         self.image_args = b.offset(args, 8 * (len(_NUMBERS) + 1))
         self.end_args = b.offset(self.image_args, recipe.image.size_bytes)
