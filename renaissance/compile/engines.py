@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from renaissance.compile.movement_rules import reshaped
+from renaissance.compile.spread import interleaved, spread
 from renaissance.ir.dtype import bfloat16
 from renaissance.ir.graph import Graph
 from renaissance.ir.node import Node, node
@@ -16,13 +17,15 @@ from renaissance.ir.rewrite import Rule, rewrite
 from renaissance.ir.shape import size
 from renaissance.ir.target import Target
 from renaissance.ops.contraction import DOT
-from renaissance.ops.convolution import Geometry
+from renaissance.ops.convolution import Geometry, convolved, weight_gradient
 from renaissance.ops.image_product import IMAGE_DOT, IMAGE_SUMS
 from renaissance.ops.movement import PAD, PERMUTE
 from renaissance.ops.reduce import CHAIN, SUM
+from renaissance.ops.value import Value
 
 Users = Mapping[Node, int]
 
+_ONES = (1, 1, 1)
 LEAF_PLACES = 4096  # products in one chain of a weight's gradient, where the places can be cut evenly
 
 
@@ -31,10 +34,28 @@ def engines(graph: Graph, target: Target) -> Graph:
     return rewrite(graph, RULES)
 
 
+def _spread_out(n: Node, users: Users) -> Node | None:
+    """Spread images are not stored: places that meet the same taps are convolutions of their own, put in turn."""
+    geometry: Geometry = n.attr("geometry")
+    if geometry.spread == _ONES:
+        return None
+    x, w = Value(n.inputs[0]), Value(n.inputs[1])
+    if geometry.strides != _ONES:
+        return convolved(spread(x, geometry.spread), w, geometry._replace(spread=_ONES), n.dtype).node
+    return interleaved(x, w, geometry, n.shape[1:4], n.dtype).node
+
+
+def _spread_first(n: Node, users: Users) -> Node | None:
+    geometry: Geometry = n.attr("geometry")
+    if geometry.spread == _ONES:
+        return None
+    x, y = Value(n.inputs[0]), Value(n.inputs[1])
+    return weight_gradient(spread(x, geometry.spread), y, geometry._replace(spread=_ONES), n.dtype).node
+
+
 def _is_pointwise(geometry: Geometry) -> bool:
     """Whether every window is one place, in order: then a convolution is a matrix product."""
-    ones, no_padding = (1, 1, 1), ((0, 0),) * 3
-    return geometry.kernel == ones and geometry.strides == ones and geometry.padding == no_padding and geometry.groups == 1
+    return geometry == Geometry(_ONES, _ONES, ((0, 0),) * 3, geometry.dilations, 1)
 
 
 def leaves_of(places: int) -> int:
@@ -101,6 +122,8 @@ def _summed(x: Node) -> Node:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule("a convolution of a spread image is several of the image", ("conv",), _spread_out),
+    Rule("a spread image is written out where its weight's gradient is asked for", ("conv_weight",), _spread_first),
     Rule("a convolution is a product", ("conv",), _conv),
     Rule("the gradient of its weight is one too", ("conv_weight",), _conv_weight),
 )
