@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from renaissance.ir.dtype import DType
-from renaissance.ir.plan import Access, Contraction, Host, Instr, Scatter, Spec, Store
+from renaissance.ir.plan import Access, Contraction, Depthwise, Host, Instr, Scatter, Spec, Store
 
 _SILENT = ("load", "const", "scalar", "coord", "carry", "acc", "and", "cast")
 _FREE = ("load", "load_at", "const", "scalar", "coord", "carry", "acc")
@@ -34,6 +34,9 @@ def describe(spec: Spec, dtypes: Sequence[DType]) -> Description:
         batch = f"{spec.batch}x" if spec.batch > 1 else ""
         kind = "dot" if spec.image is None else "sums" if spec.image.turned else "conv"
         return Description(kind, (*before, *_words(spec.epilogue)), _short(spec.dtype), f"{batch}{spec.m}x{spec.n}x{spec.k}")
+    if isinstance(spec, Depthwise):
+        size = "x".join(map(str, (spec.places, spec.extents[4], spec.taps)))
+        return Description("depthwise_sums" if spec.sums else "depthwise", tuple(_words(spec.epilogue)), _short(spec.dtype), size)
     words, stored = [], "nothing"
     for stage in spec.stages:
         found = _words(stage.body)
@@ -106,6 +109,9 @@ def cost(spec: Spec, dtypes: list[DType], sizes_bytes: list[int]) -> tuple[int, 
         batch, m, n, k = spec.batch, spec.m, spec.n, spec.k
         flops = 2 * batch * m * n * k + visit(spec.epilogue, spec.stores, (batch, m, n))
         flops += visit(spec.a, (), (batch, m, k) if spec.image is None else spec.image.extents) + visit(spec.b, (), (batch, k, n))
+    elif isinstance(spec, Depthwise):
+        flops = 2 * spec.places * spec.extents[4] * spec.taps + visit(spec.image, (), spec.extents)
+        flops += visit(spec.right, (), spec.right_extents) + visit(spec.epilogue, spec.stores, spec.results)
     elif isinstance(spec, Scatter):
         flops = visit(spec.index, (), (spec.m, 1)) + visit(spec.value, (), (spec.m, spec.n)) + spec.m * spec.n
         touched[spec.out][None] = 2 * spec.rows * spec.n

@@ -18,9 +18,10 @@ from renaissance.ir.shape import size
 from renaissance.ir.target import Target
 from renaissance.ops.contraction import DOT
 from renaissance.ops.convolution import Geometry, convolved, weight_gradient
+from renaissance.ops.depthwise import DEPTHWISE, DEPTHWISE_SUMS
 from renaissance.ops.image_product import IMAGE_DOT, IMAGE_SUMS
 from renaissance.ops.movement import PAD, PERMUTE
-from renaissance.ops.reduce import CHAIN, SUM
+from renaissance.ops.reduce import sum
 from renaissance.ops.value import Value
 
 Users = Mapping[Node, int]
@@ -60,8 +61,8 @@ def _is_pointwise(geometry: Geometry) -> bool:
 
 def leaves_of(places: int) -> int:
     """Into how many equal leaves the places of a weight's gradient are cut: the fewest of at most LEAF_PLACES; 1 if too many."""
-    fewest = min(-(-places // LEAF_PLACES), CHAIN)
-    return next((n for n in range(fewest, min(2 * fewest, CHAIN) + 1) if places % n == 0), 1)
+    fewest = -(-places // LEAF_PLACES)
+    return next((n for n in range(fewest, 2 * fewest + 1) if places % n == 0), 1)
 
 
 def _conv(n: Node, users: Users) -> Node | None:
@@ -110,18 +111,37 @@ def _conv_weight(n: Node, users: Users) -> Node | None:
         sums = node(DOT, (left, right), (out_dtype,))
     else:
         sums = node(IMAGE_SUMS, (x, right), (geometry, leaves, out_dtype))
-    whole = reshaped(sums, (g, leaves, sums.shape[1], k // g))
-    whole = reshaped(whole, (g, *whole.shape[2:])) if leaves == 1 else _summed(whole)
+    whole = sum(Value(reshaped(sums, (g, leaves, sums.shape[1], k // g))), axis=1).node
     taps_first = reshaped(whole, (g, *geometry.kernel, c // g, k // g))
     return reshaped(node(PERMUTE, (taps_first,), ((0, 5, 4, 1, 2, 3),)), n.shape)
 
 
-def _summed(x: Node) -> Node:
-    """The sum over axis 1."""
-    return node(SUM, (x,), ((1,),))
+def _is_depthwise(geometry: Geometry, channels: int, made: int) -> bool:
+    return geometry.groups == channels == made > 1
+
+
+def _depthwise(n: Node, users: Users) -> Node | None:
+    x, w = n.inputs
+    geometry: Geometry = n.attr("geometry")
+    if not _is_depthwise(geometry, x.shape[4], w.shape[0]):
+        return None
+    by_tap = node(PERMUTE, (reshaped(w, (w.shape[0], size(w.shape[1:]))),), ((1, 0),))
+    return node(DEPTHWISE, (x, by_tap), n.attrs)
+
+
+def _depthwise_sums(n: Node, users: Users) -> Node | None:
+    x, y = n.inputs
+    geometry: Geometry = n.attr("geometry")
+    if not _is_depthwise(geometry, x.shape[4], y.shape[4]):
+        return None
+    sums = node(DEPTHWISE_SUMS, (x, y), n.attrs)
+    total = sum(Value(sums), axis=0).node
+    return reshaped(node(PERMUTE, (total,), ((1, 0),)), n.shape)
 
 
 RULES: tuple[Rule, ...] = (
+    Rule("a convolution of each channel alone", ("conv",), _depthwise),
+    Rule("the gradient of its weight", ("conv_weight",), _depthwise_sums),
     Rule("a convolution of a spread image is several of the image", ("conv",), _spread_out),
     Rule("a spread image is written out where its weight's gradient is asked for", ("conv_weight",), _spread_first),
     Rule("a convolution is a product", ("conv",), _conv),

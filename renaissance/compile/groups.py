@@ -41,8 +41,9 @@ def group_of(node: Node) -> Group:
         if last == len(shape):
             return Group("row", (outer, length), [node], {node})
         return Group("column", (outer, length, kept), [node], {node})
-    if kind == "contraction":
-        return Group("contraction", node.shape, [node])
+    if kind == "contraction":  # its last axis along the columns, those before it as rows of one product unless there are three
+        shape = node.shape if len(node.shape) == 3 else (1, size(node.shape[:-1]), node.shape[-1])
+        return Group("contraction", shape, [node])
     if kind in ("scatter", "host"):
         return Group(kind, (), [node])
     return Group("map", (size(node.shape),), [node])

@@ -13,10 +13,10 @@ from renaissance.compile.reuse import saved_values
 from renaissance.compile.storage import Storage, Where
 from renaissance.errors import PlanError
 from renaissance.ir.graph import Graph
-from renaissance.compile.images import image_of, is_image
+from renaissance.compile.images import DEPTHWISE_OPS, depthwise_of, image_of, is_image
 from renaissance.ir.indexmap import Affine, Extents, IndexMap, NeedsSplit, NotAffine, dense
 from renaissance.ir.node import Node
-from renaissance.ir.plan import Access, Contraction, Host, Item, Nest, Scatter, Spec, Stage, Store
+from renaissance.ir.plan import Access, Contraction, Host, Instr, Item, Nest, Scatter, Spec, Stage, Store
 from renaissance.ir.shape import size
 
 
@@ -138,18 +138,25 @@ class _Draft:
 
     # ---- the other kinds ----------------------------------------------------------------------------------------------
 
-    def _contraction(self) -> Contraction:
+    def _contraction(self) -> Spec:
         dot = next(n for n in self._group.members if n.op.kind == "contraction")
         a, b = dot.inputs
-        batch, m, n = dot.shape
         self._given[dot] = ("acc", None)
+        if dot.op.name in DEPTHWISE_OPS:
+            bodies = [self._body(x.shape).result(x, dense(x.shape)) for x in (a, b)]
+            return depthwise_of(dot, bodies, *self._epilogue())
+        batch, m, n = dot.shape
         image = image_of(dot)
         bodies = [self._body(x.shape).result(x, dense(x.shape)) for x in (a, b)]
         if image is not None and not is_image(bodies[0], image):
             raise NotAffine(a)
-        epilogue = self._body(self._space.extents)
-        stores = self._stored(epilogue, [x for x in self._group.members if x in self._storage.home], self._space.full)
-        return Contraction(batch, m, n, b.shape[1], a.dtype, bodies[0], bodies[1], tuple(epilogue.instrs), stores, image)
+        return Contraction(batch, m, n, b.shape[1], a.dtype, bodies[0], bodies[1], *self._epilogue(), image)
+
+    def _epilogue(self) -> tuple[tuple[Instr, ...], tuple[Store, ...]]:
+        """What happens to each element of a product, and where the results go."""
+        body = self._body(self._space.extents)
+        stores = self._stored(body, [x for x in self._group.members if x in self._storage.home], self._space.full)
+        return tuple(body.instrs), stores
 
     def _scatter(self) -> Scatter:
         node = self._group.members[0]

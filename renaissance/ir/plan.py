@@ -135,6 +135,54 @@ class Contraction:
 
 
 @dataclass(frozen=True)
+class Depthwise:
+    """A convolution of each channel with its own kernel, one multiply-add chain per output over the taps, or its weight's gradient.
+
+    y[n,p,c] = sum_taps x[n, p strides + tap dilations - lows, c] * w[tap,c], or, where `sums`, s[leaf,tap,c] = sum over the
+    windows p of a leaf, in order, of x[...] * y[n,p,c]; a leaf is `leaf_rows` rows of windows, the last of a plane has fewer.
+    Element i of the image is at place i spread; elsewhere it is 0.
+
+    image     body over the image's extents (n, d, h, w, c)
+    right     body over (tap, c), or over (n, p0, p1, p2, c)
+    epilogue  body over (1, window of all images, c), or (leaf, tap, c), with `acc`, and its stores
+    """
+
+    extents: tuple[int, ...]
+    windows: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    lows: tuple[int, ...]
+    dilations: tuple[int, ...]
+    spread: tuple[int, ...]
+    dtype: DType
+    sums: bool
+    leaf_rows: int
+    leaves: int
+    image: tuple[Instr, ...]
+    right: tuple[Instr, ...]
+    epilogue: tuple[Instr, ...]
+    stores: tuple[Store, ...]
+
+    @property
+    def places(self) -> int:
+        """Windows of all images."""
+        return self.extents[0] * self.windows[0] * self.windows[1] * self.windows[2]
+
+    @property
+    def taps(self) -> int:
+        return self.kernel[0] * self.kernel[1] * self.kernel[2]
+
+    @property
+    def results(self) -> tuple[int, int, int]:
+        """Extents of the epilogue."""
+        return (self.leaves, self.taps, self.extents[4]) if self.sums else (1, self.places, self.extents[4])
+
+    @property
+    def right_extents(self) -> tuple[int, ...]:
+        return (self.extents[0], *self.windows, self.extents[4]) if self.sums else (self.taps, self.extents[4])
+
+
+@dataclass(frozen=True)
 class Scatter:
     """out[index[i], j] (+)= value[i, j] for i in order; owner computes: each thread owns a range of the output.
 
@@ -161,7 +209,7 @@ class Host:
     outputs: tuple[int, ...]
 
 
-Spec = Nest | Contraction | Scatter | Host
+Spec = Nest | Contraction | Depthwise | Scatter | Host
 
 
 @dataclass(frozen=True)

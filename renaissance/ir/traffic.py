@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from renaissance.ir.plan import Access, Contraction, Host, Instr, Item, Nest, Scatter, Store
+from renaissance.ir.plan import Access, Contraction, Depthwise, Host, Instr, Item, Nest, Scatter, Store
 
 
 class Body(NamedTuple):
@@ -81,6 +81,9 @@ def bodies(item: Item) -> list[Body]:
     if isinstance(spec, Contraction):
         return [Body(spec.a, (), 0, (spec.batch, spec.m, spec.k) if spec.image is None else spec.image.extents), Body(spec.b, (), 0, (spec.batch, spec.k, spec.n)),
                 Body(spec.epilogue, spec.stores, 1, (spec.batch, spec.m, spec.n))]
+    if isinstance(spec, Depthwise):
+        return [Body(spec.image, (), 0, spec.extents), Body(spec.right, (), 0, spec.right_extents),
+                Body(spec.epilogue, spec.stores, 1, spec.results)]
     if isinstance(spec, Scatter):
         return [Body(spec.index, (), 0, (spec.m, spec.n)), Body(spec.value, (), 0, (spec.m, spec.n))]
     return []
@@ -104,7 +107,7 @@ def may_overwrite(item: Item, source: int, target: int) -> bool:
     """
     loads = [t for t in reads(item) if t.buffer == source]
     stores = [t._replace(buffer=source) for t in writes(item) if t.buffer == target]
-    product = isinstance(item.spec, Contraction)  # its operands are read all over before the first tile is stored
+    product = isinstance(item.spec, (Contraction, Depthwise))  # its operands are read all over before the first tile is stored
     for load in loads:
         for store in stores:
             ordered = load.sweep <= store.sweep and not (product and load.sweep == 0)
