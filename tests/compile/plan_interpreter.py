@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from renaissance.ir.philox import philox_uint32
-from renaissance.ir.plan import Access, Contraction, Host, Instr, Item, Nest, Plan, Scatter
+from renaissance.ir.plan import Access, Contraction, Depthwise, Host, Image, Instr, Item, Nest, Plan, Scatter
 from renaissance.ops.scalar import WORDS
 
 COMBINE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "any": np.logical_or, "all": np.logical_and}
@@ -59,7 +59,7 @@ class Run:
     def run(self) -> None:
         spec = self.item.spec
         with np.errstate(all="ignore"):
-            {Nest: self.nest, Contraction: self.contraction, Scatter: self.scatter, Host: self.host}[type(spec)](spec)
+            {Nest: self.nest, Contraction: self.contraction, Depthwise: self.depthwise, Scatter: self.scatter, Host: self.host}[type(spec)](spec)
 
     def at(self, access: Access, extents, mask=None) -> np.ndarray:
         index = np.full(extents, access.offset, np.int64)
@@ -139,11 +139,29 @@ class Run:
                 carried[number, 0] = combine(stage.combine, values[-1], axis, nest.layout)
 
     def contraction(self, c: Contraction) -> None:
-        a = self.body(c.a, (c.batch, c.m, c.k))[-1].astype(np.float64)
+        if c.image is None:
+            a = self.body(c.a, (c.batch, c.m, c.k))[-1].astype(np.float64)
+        else:
+            a = windows(self.body(c.a, c.image.extents)[-1].astype(np.float64), c.image)
+            a = np.moveaxis(a.reshape(*a.shape[:4], -1, c.image.groups, c.image.extents[4] // c.image.groups), 5, 0)
+            a = a.reshape(c.image.groups * c.image.leaves, c.image.places // c.image.leaves, -1)
+            a = a.swapaxes(1, 2) if c.image.turned else a
         b = self.body(c.b, (c.batch, c.k, c.n))[-1].astype(np.float64)
         acc = np.matmul(a, b).astype(np.float64 if c.dtype.size == 8 else np.float32)
         extents = (c.batch, c.m, c.n)
         self.store(c.stores, self.body(c.epilogue, extents, acc=acc), extents)
+
+    def depthwise(self, d: Depthwise) -> None:
+        seen = windows(self.body(d.image, d.extents)[-1].astype(np.float64), d)
+        right = self.body(d.right, d.right_extents)[-1].astype(np.float64)
+        if d.sums:
+            products = (seen * right[..., None, :]).sum(axis=3)
+            leaves = [products[:, :, at:at + d.leaf_rows].sum(axis=2) for at in range(0, d.windows[1], d.leaf_rows)]
+            acc = np.stack(leaves, axis=2)
+        else:
+            acc = (seen * right).sum(axis=4)
+        acc = acc.reshape(d.results).astype(np.float64 if d.dtype.size == 8 else np.float32)
+        self.store(d.stores, self.body(d.epilogue, d.results, acc=acc), d.results)
 
     def scatter(self, s: Scatter) -> None:
         out = self.operands[s.out]
@@ -159,6 +177,18 @@ class Run:
     def host(self, h: Host) -> None:
         shaped = [self.operands[i].reshape(self.plan.buffers[self.item.operands[i].buffer].shape) for i in h.inputs]
         self.operands[h.outputs[0]][...] = self.hosts[h.op](shaped, *h.attrs).reshape(-1)
+
+
+def windows(x: np.ndarray, of: Image | Depthwise) -> np.ndarray:
+    """What the windows of an image (n, d, h, w, c) see: (n, p0, p1, p2, tap, c)."""
+    spread = getattr(of, "spread", (1, 1, 1))
+    seen = np.zeros((x.shape[0], *of.windows, np.prod(of.kernel), x.shape[4]))
+    for place in np.ndindex(*of.windows):
+        for number, tap in enumerate(np.ndindex(*of.kernel)):
+            at = [p * s + r * d - low for p, s, r, d, low in zip(place, of.strides, tap, of.dilations, of.lows)]
+            if all(a % e == 0 and 0 <= a // e < n for a, e, n in zip(at, spread, x.shape[1:4])):
+                seen[(slice(None), *place, number)] = x[(slice(None), *(a // e for a, e in zip(at, spread)))]
+    return seen
 
 
 def combine(how: str, x: np.ndarray, axis: int, layout: str) -> np.ndarray:
