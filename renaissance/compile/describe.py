@@ -32,7 +32,7 @@ def describe(spec: Spec, dtypes: Sequence[DType]) -> Description:
     if isinstance(spec, Contraction):
         before = ["cast"] if any(i.op == "cast" for i in (*spec.a, *spec.b)) else []
         batch = f"{spec.batch}x" if spec.batch > 1 else ""
-        kind = "dot" if spec.image is None else "sums" if spec.image.turned else "conv"
+        kind = "dot" if spec.image is None else "sums" if spec.image.right else "conv"
         return Description(kind, (*before, *_words(spec.epilogue)), _short(spec.dtype), f"{batch}{spec.m}x{spec.n}x{spec.k}")
     if isinstance(spec, Depthwise):
         size = "x".join(map(str, (spec.places, spec.extents[4], spec.taps)))
@@ -108,7 +108,7 @@ def cost(spec: Spec, dtypes: list[DType], sizes_bytes: list[int]) -> tuple[int, 
     if isinstance(spec, Contraction):
         batch, m, n, k = spec.batch, spec.m, spec.n, spec.k
         flops = 2 * batch * m * n * k + visit(spec.epilogue, spec.stores, (batch, m, n))
-        flops += visit(spec.a, (), (batch, m, k) if spec.image is None else spec.image.extents) + visit(spec.b, (), (batch, k, n))
+        flops += visit(spec.a, (), spec.a_extents) + visit(spec.b, (), spec.b_extents)
     elif isinstance(spec, Depthwise):
         flops = 2 * spec.places * spec.extents[4] * spec.taps + visit(spec.image, (), spec.extents)
         flops += visit(spec.right, (), spec.right_extents) + visit(spec.epilogue, spec.stores, spec.results)

@@ -105,15 +105,14 @@ def _conv_weight(n: Node, users: Users) -> Node | None:
     by_group = reshaped(y, (leaves, each, g, k // g))
     if g > 1:
         by_group = node(PERMUTE, (by_group,), ((2, 0, 1, 3),))
-    right = reshaped(by_group, (g * leaves, each, k // g))
+    left = node(PERMUTE, (reshaped(by_group, (g * leaves, each, k // g)),), ((0, 2, 1),))
     if _is_pointwise(geometry):
-        left = node(PERMUTE, (reshaped(x, (leaves, each, c)),), ((0, 2, 1),))
-        sums = node(DOT, (left, right), (out_dtype,))
+        sums = node(DOT, (left, reshaped(x, (leaves, each, c))), (out_dtype,))
     else:
-        sums = node(IMAGE_SUMS, (x, right), (geometry, leaves, out_dtype))
-    whole = sum(Value(reshaped(sums, (g, leaves, sums.shape[1], k // g))), axis=1).node
-    taps_first = reshaped(whole, (g, *geometry.kernel, c // g, k // g))
-    return reshaped(node(PERMUTE, (taps_first,), ((0, 5, 4, 1, 2, 3),)), n.shape)
+        sums = node(IMAGE_SUMS, (left, x), (geometry, leaves, out_dtype))
+    whole = sum(Value(reshaped(sums, (g, leaves, *sums.shape[1:]))), axis=1).node
+    taps_first = reshaped(whole, (k, *geometry.kernel, c // g))
+    return reshaped(node(PERMUTE, (taps_first,), ((0, 4, 1, 2, 3),)), n.shape)
 
 
 def _is_depthwise(geometry: Geometry, channels: int, made: int) -> bool:

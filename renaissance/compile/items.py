@@ -8,12 +8,12 @@ from typing import Any
 from renaissance.compile.body import Body, Operands, Place, Scope
 from renaissance.compile.describe import cost, name_of
 from renaissance.compile.groups import Group, Space
+from renaissance.compile.images import DEPTHWISE_OPS, depthwise_of, image_of, is_image
 from renaissance.compile.links import Link
 from renaissance.compile.reuse import saved_values
 from renaissance.compile.storage import Storage, Where
 from renaissance.errors import PlanError
 from renaissance.ir.graph import Graph
-from renaissance.compile.images import DEPTHWISE_OPS, depthwise_of, image_of, is_image
 from renaissance.ir.indexmap import Affine, Extents, IndexMap, NeedsSplit, NotAffine, dense
 from renaissance.ir.node import Node
 from renaissance.ir.plan import Access, Contraction, Host, Instr, Item, Nest, Scatter, Spec, Stage, Store
@@ -148,9 +148,10 @@ class _Draft:
         batch, m, n = dot.shape
         image = image_of(dot)
         bodies = [self._body(x.shape).result(x, dense(x.shape)) for x in (a, b)]
-        if image is not None and not is_image(bodies[0], image):
-            raise NotAffine(a)
-        return Contraction(batch, m, n, b.shape[1], a.dtype, bodies[0], bodies[1], *self._epilogue(), image)
+        if image is not None and not is_image(bodies[image.right], image):
+            raise NotAffine(dot.inputs[image.right])
+        k = a.shape[2] if image is None or image.right else b.shape[1]
+        return Contraction(batch, m, n, k, a.dtype, bodies[0], bodies[1], *self._epilogue(), image)
 
     def _epilogue(self) -> tuple[tuple[Instr, ...], tuple[Store, ...]]:
         """What happens to each element of a product, and where the results go."""

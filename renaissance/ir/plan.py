@@ -88,12 +88,12 @@ class Nest:
 
 @dataclass(frozen=True)
 class Image:
-    """A contraction's first factor, made of the windows of an image: it is never in memory itself.
+    """A contraction's factor made of the windows of an image: it is never in memory itself.
 
     Window (n, p) has the place p strides + tap dilations - lows of image n at each tap; outside the image it is 0. The image has
-    `extents` (n, d, h, w, c), its channels are cut into groups. Row m of batch entry g is window m, its k-th element is
-    (tap, channel of group g); where `turned`, rows are (tap, channel of group b // leaves) and k runs over the windows of leaf
-    b % leaves, of which each has the same number.
+    `extents` (n, d, h, w, c), its channels are cut into groups. As A, row m of batch entry g is window m, its k-th element is
+    (tap, channel of group g). As B (`right`), k runs over the windows of leaf b % leaves, of which each has the same number, and
+    columns are (tap, channel of group b // leaves).
     """
 
     extents: tuple[int, ...]
@@ -103,7 +103,7 @@ class Image:
     lows: tuple[int, ...]
     dilations: tuple[int, ...]
     groups: int
-    turned: bool
+    right: bool
     leaves: int
 
     @property
@@ -119,7 +119,8 @@ class Contraction:
     a, b      bodies giving the operand's element (its last instruction) over index spaces (batch, m, k) and (batch, k, n);
               the dtype of both is float32 or bfloat16 (pairs k, k+1 enter the dot-product instruction together), or float64
     epilogue  body over (batch, m, n) with `acc` (float32, or float64), and its stores
-    image     if given, A is made of its windows, and `a` is a load over the image's extents, channels side by side
+    image     if given, A, or B where it is `right`, is made of its windows: that body is a load over the image's extents, with
+              channels side by side
     """
 
     batch: int
@@ -133,10 +134,18 @@ class Contraction:
     stores: tuple[Store, ...]
     image: Image | None = None
 
+    @property
+    def a_extents(self) -> tuple[int, ...]:
+        return self.image.extents if self.image is not None and not self.image.right else (self.batch, self.m, self.k)
+
+    @property
+    def b_extents(self) -> tuple[int, ...]:
+        return self.image.extents if self.image is not None and self.image.right else (self.batch, self.k, self.n)
+
 
 @dataclass(frozen=True)
 class Depthwise:
-    """A convolution of each channel with its own kernel, one multiply-add chain per output over the taps, or its weight's gradient.
+    """A convolution of each channel with its own kernel, one multiply-add chain per output, or its weight's gradient.
 
     y[n,p,c] = sum_taps x[n, p strides + tap dilations - lows, c] * w[tap,c], or, where `sums`, s[leaf,tap,c] = sum over the
     windows p of a leaf, in order, of x[...] * y[n,p,c]; a leaf is `leaf_rows` rows of windows, the last of a plane has fewer.

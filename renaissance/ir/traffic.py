@@ -79,7 +79,7 @@ def bodies(item: Item) -> list[Body]:
     if isinstance(spec, Nest):
         return [Body(stage.body, stage.stores, sweep, spec.extents) for sweep, stage in enumerate(spec.stages)]
     if isinstance(spec, Contraction):
-        return [Body(spec.a, (), 0, (spec.batch, spec.m, spec.k) if spec.image is None else spec.image.extents), Body(spec.b, (), 0, (spec.batch, spec.k, spec.n)),
+        return [Body(spec.a, (), 0, spec.a_extents), Body(spec.b, (), 0, spec.b_extents),
                 Body(spec.epilogue, spec.stores, 1, (spec.batch, spec.m, spec.n))]
     if isinstance(spec, Depthwise):
         return [Body(spec.image, (), 0, spec.extents), Body(spec.right, (), 0, spec.right_extents),

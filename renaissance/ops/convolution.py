@@ -1,6 +1,7 @@
 """Convolutions, channels last and with three spatial axes: products of every window of an image with a kernel.
 
-Two primitives, `conv` and `conv_weight`; the gradient of the image is a `conv` again, of the spread cotangent. The public functions take PyTorch's layouts (channels first, one to three spatial axes).
+Two primitives, `conv` and `conv_weight`; the gradient of the image is a `conv` again, of the spread cotangent. The public
+functions take PyTorch's layouts (channels first, one to three spatial axes).
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ class Geometry(NamedTuple):
     def transposed(self, image: Sequence[int], windows: Sequence[int]) -> Geometry:
         """The geometry that leads back from what the windows of an image gave to the image, with the taps in reverse."""
         padding = []
-        for n, p, r, s, (low, _), d, e in zip(image, windows, self.kernel, self.strides, self.padding, self.dilations, self.spread):
-            reach = d * (r - 1)
-            padding.append((reach - low, (n - 1) * e + low - (p - 1) * s))
+        lows = (low for low, _ in self.padding)
+        for n, p, r, s, low, d, e in zip(image, windows, self.kernel, self.strides, lows, self.dilations, self.spread):
+            padding.append((d * (r - 1) - low, (n - 1) * e + low - (p - 1) * s))
         return Geometry(self.kernel, self.spread, tuple(padding), self.dilations, self.groups, self.strides)
 
 
@@ -254,16 +255,16 @@ def _conv(dims: int, x: Any, weight: Any, bias: Any, stride: Sizes, padding: Siz
         raise ArgumentError(f"{op}: groups must be an int, at least 1, got {groups!r}")
     kernel, made, each = weight.shape[2:], weight.shape[0], weight.shape[1]
     if x.shape[1] != each * groups or made % groups:
-        raise ShapeError(f"{op}: weight of shape {weight.shape} with groups={groups} takes {each * groups} channels and must make "
-                         f"a multiple of {groups}; x has shape {x.shape}")
+        raise ShapeError(f"{op}: weight of shape {weight.shape} with groups={groups} takes {each * groups} channels and must "
+                         f"make a multiple of {groups}; x has shape {x.shape}")
     if bias is not None and bias.shape != (made,):
         raise ShapeError(f"{op}: bias must be (K,) = ({made},), got {bias.shape}")
     strides, dilations = _each(op, "stride", stride, dims, 1), _each(op, "dilation", dilation, dims, 1)
     paddings = _paddings(op, padding, kernel, strides, dilations, dims)
     counts = Geometry(kernel, strides, paddings, dilations, groups).windows(x.shape[2:])  # type: ignore[arg-type]
     if min((1, *kernel)) < 1 or min(counts) < 1:
-        raise ShapeError(f"{op}: a kernel of {kernel} with dilation {dilations} does not fit into x of shape {x.shape} with padding "
-                         f"{paddings}")
+        raise ShapeError(f"{op}: a kernel of {kernel} with dilation {dilations} does not fit into x of shape {x.shape} with "
+                         f"padding {paddings}")
     full: Any = Geometry(three(kernel), three(strides), (*((0, 0),) * (3 - dims), *paddings),  # type: ignore[arg-type]
                          three(dilations), groups)  # type: ignore[arg-type]
     return _convolution(x, weight, bias, full, operand_dtype(op, x, weight))

@@ -1,4 +1,4 @@
-"""Depthwise convolutions, one kernel for each channel: the form the compiler gives to convolutions with as many groups as channels."""
+"""Depthwise convolutions, one kernel for each channel: what convolutions with as many groups as channels are made into."""
 
 from __future__ import annotations
 

@@ -139,14 +139,12 @@ class Run:
                 carried[number, 0] = combine(stage.combine, values[-1], axis, nest.layout)
 
     def contraction(self, c: Contraction) -> None:
-        if c.image is None:
-            a = self.body(c.a, (c.batch, c.m, c.k))[-1].astype(np.float64)
-        else:
-            a = windows(self.body(c.a, c.image.extents)[-1].astype(np.float64), c.image)
-            a = np.moveaxis(a.reshape(*a.shape[:4], -1, c.image.groups, c.image.extents[4] // c.image.groups), 5, 0)
-            a = a.reshape(c.image.groups * c.image.leaves, c.image.places // c.image.leaves, -1)
-            a = a.swapaxes(1, 2) if c.image.turned else a
-        b = self.body(c.b, (c.batch, c.k, c.n))[-1].astype(np.float64)
+        a, b = (self.body(body, extents)[-1].astype(np.float64) for body, extents in ((c.a, c.a_extents), (c.b, c.b_extents)))
+        if c.image is not None:
+            seen = windows(b if c.image.right else a, c.image)
+            seen = np.moveaxis(seen.reshape(*seen.shape[:5], c.image.groups, -1), 5, 0)
+            seen = seen.reshape(c.image.groups * c.image.leaves, c.image.places // c.image.leaves, -1)
+            a, b = (a, seen) if c.image.right else (seen, b)
         acc = np.matmul(a, b).astype(np.float64 if c.dtype.size == 8 else np.float32)
         extents = (c.batch, c.m, c.n)
         self.store(c.stores, self.body(c.epilogue, extents, acc=acc), extents)

@@ -18,7 +18,7 @@ from renaissance.ir.plan import Depthwise, Instr, Item, Operand
 from renaissance.ir.target import Target
 from renaissance.kernels import body as bodies
 from renaissance.kernels.arguments import Arguments, Frame
-from renaissance.kernels.loops import I64, PTR, Builder, Module, Value
+from renaissance.kernels.loops import I1, I64, PTR, Builder, Module, Value
 from renaissance.kernels.lowered import Lowered, Slot, code_key
 from renaissance.kernels.schedules.epilogue import Epilogue, epilogue, finisher
 from renaissance.kernels.schedules.microkernel import Unit
@@ -84,7 +84,8 @@ def lower_depthwise(item: Item, spec: Depthwise, target: Target, threads: int) -
     unit = Unit("f64" if wide else "f32", 1, target.vector_bytes // (8 if wide else 4))
     taps = math.prod(spec.kernel)
     at_once = next(n for n in _AT_ONCE if n <= spec.windows[2])
-    recipe = Recipe(unit, _Operand.of(spec.image, item.operands, 5), _Operand.of(spec.right, item.operands, 5 if spec.sums else 2),
+    image, right = _Operand.of(spec.image, item.operands, 5), _Operand.of(spec.right, item.operands, 5 if spec.sums else 2)
+    recipe = Recipe(unit, image, right,
                     epilogue(spec.epilogue, spec.stores, item.operands), taps if spec.sums else 0, 1 if spec.sums else at_once)
     numbers, chunks, scratch_bytes = _numbers(spec, unit, target, threads)
     slots: list[Slot] = [*recipe.image.arguments.slots, *recipe.right.arguments.slots, *(("int", numbers[n]) for n in NUMBERS),
@@ -227,11 +228,12 @@ def _fill_band(b: Builder, at: _Chunk, fill: Builder, unit: Unit) -> None:
     with b.loop(0, at["taps0"]) as plane, b.loop(0, needed) as row:
         d = b.sub(b.add(b.mul(at.plane, at["stride0"]), b.mul(plane.index, at["dilation0"])), at["low0"])
         h = b.sub(b.add(b.mul(at.row, at["stride1"]), row.index), at["low1"])
-        exists, place = None, []
+        exists: Value = b.const(I1, 1)
+        place = []
         for axis, spot in enumerate((d, h)):
             quotient = b.udiv(b.max(spot, 0), at[f"spread{axis}"])
             here = b.and_(b.cmp("eq", b.mul(quotient, at[f"spread{axis}"]), spot), b.cmp("lt", quotient, at[f"size{axis}"]))
-            exists = here if exists is None else b.and_(exists, here)
+            exists = b.and_(exists, here)
             place.append(quotient)
         to = b.offset(at.scratch(None), at.image_at(plane.index, row.index, zero))
         whole = b.mul(at["columns"], at["pitch"])
@@ -315,4 +317,5 @@ def _sums(b: Builder, at: _Chunk, recipe: Recipe, fill_right: Builder, finish: B
             to = b.offset(at.scratch("sums_at"), vector.index)
             for j, total in enumerate(row.results):
                 b.store(total, b.offset(to, b.mul(at["pitch"], first + j)))
-    b.call(finish, at.end_args, at.leaf, zero, b.const(I64, recipe.taps), at.channel, at.width, at.scratch("sums_at"), at["pitch"])
+    b.call(finish, at.end_args, at.leaf, zero, b.const(I64, recipe.taps), at.channel, at.width, at.scratch("sums_at"),
+           at["pitch"])
