@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from renaissance.compile.movement_rules import reshaped
+from renaissance.compile.spread import interleaved, spread
 from renaissance.ir.dtype import bfloat16
 from renaissance.ir.graph import Graph
 from renaissance.ir.node import Node, node
@@ -16,13 +17,16 @@ from renaissance.ir.rewrite import Rule, rewrite
 from renaissance.ir.shape import size
 from renaissance.ir.target import Target
 from renaissance.ops.contraction import DOT
-from renaissance.ops.convolution import Geometry
+from renaissance.ops.convolution import Geometry, convolved, weight_gradient
+from renaissance.ops.depthwise import DEPTHWISE, DEPTHWISE_SUMS
 from renaissance.ops.image_product import IMAGE_DOT, IMAGE_SUMS
 from renaissance.ops.movement import PAD, PERMUTE
-from renaissance.ops.reduce import CHAIN, SUM
+from renaissance.ops.reduce import sum
+from renaissance.ops.value import Value
 
 Users = Mapping[Node, int]
 
+_ONES = (1, 1, 1)
 LEAF_PLACES = 4096  # products in one chain of a weight's gradient, where the places can be cut evenly
 
 
@@ -31,16 +35,34 @@ def engines(graph: Graph, target: Target) -> Graph:
     return rewrite(graph, RULES)
 
 
+def _spread_out(n: Node, users: Users) -> Node | None:
+    """Spread images are not stored: places that meet the same taps are convolutions of their own, put in turn."""
+    geometry: Geometry = n.attr("geometry")
+    if geometry.spread == _ONES:
+        return None
+    x, w = Value(n.inputs[0]), Value(n.inputs[1])
+    if geometry.strides != _ONES:
+        return convolved(spread(x, geometry.spread), w, geometry._replace(spread=_ONES), n.dtype).node
+    return interleaved(x, w, geometry, n.shape[1:4], n.dtype).node
+
+
+def _spread_first(n: Node, users: Users) -> Node | None:
+    geometry: Geometry = n.attr("geometry")
+    if geometry.spread == _ONES:
+        return None
+    x, y = Value(n.inputs[0]), Value(n.inputs[1])
+    return weight_gradient(spread(x, geometry.spread), y, geometry._replace(spread=_ONES), n.dtype).node
+
+
 def _is_pointwise(geometry: Geometry) -> bool:
     """Whether every window is one place, in order: then a convolution is a matrix product."""
-    ones, no_padding = (1, 1, 1), ((0, 0),) * 3
-    return geometry.kernel == ones and geometry.strides == ones and geometry.padding == no_padding and geometry.groups == 1
+    return geometry == Geometry(_ONES, _ONES, ((0, 0),) * 3, geometry.dilations, 1)
 
 
 def leaves_of(places: int) -> int:
     """Into how many equal leaves the places of a weight's gradient are cut: the fewest of at most LEAF_PLACES; 1 if too many."""
-    fewest = min(-(-places // LEAF_PLACES), CHAIN)
-    return next((n for n in range(fewest, min(2 * fewest, CHAIN) + 1) if places % n == 0), 1)
+    fewest = -(-places // LEAF_PLACES)
+    return next((n for n in range(fewest, 2 * fewest + 1) if places % n == 0), 1)
 
 
 def _conv(n: Node, users: Users) -> Node | None:
@@ -83,24 +105,44 @@ def _conv_weight(n: Node, users: Users) -> Node | None:
     by_group = reshaped(y, (leaves, each, g, k // g))
     if g > 1:
         by_group = node(PERMUTE, (by_group,), ((2, 0, 1, 3),))
-    right = reshaped(by_group, (g * leaves, each, k // g))
+    left = node(PERMUTE, (reshaped(by_group, (g * leaves, each, k // g)),), ((0, 2, 1),))
     if _is_pointwise(geometry):
-        left = node(PERMUTE, (reshaped(x, (leaves, each, c)),), ((0, 2, 1),))
-        sums = node(DOT, (left, right), (out_dtype,))
+        sums = node(DOT, (left, reshaped(x, (leaves, each, c))), (out_dtype,))
     else:
-        sums = node(IMAGE_SUMS, (x, right), (geometry, leaves, out_dtype))
-    whole = reshaped(sums, (g, leaves, sums.shape[1], k // g))
-    whole = reshaped(whole, (g, *whole.shape[2:])) if leaves == 1 else _summed(whole)
-    taps_first = reshaped(whole, (g, *geometry.kernel, c // g, k // g))
-    return reshaped(node(PERMUTE, (taps_first,), ((0, 5, 4, 1, 2, 3),)), n.shape)
+        sums = node(IMAGE_SUMS, (left, x), (geometry, leaves, out_dtype))
+    whole = sum(Value(reshaped(sums, (g, leaves, *sums.shape[1:]))), axis=1).node
+    taps_first = reshaped(whole, (k, *geometry.kernel, c // g))
+    return reshaped(node(PERMUTE, (taps_first,), ((0, 4, 1, 2, 3),)), n.shape)
 
 
-def _summed(x: Node) -> Node:
-    """The sum over axis 1."""
-    return node(SUM, (x,), ((1,),))
+def _is_depthwise(geometry: Geometry, channels: int, made: int) -> bool:
+    return geometry.groups == channels == made > 1
+
+
+def _depthwise(n: Node, users: Users) -> Node | None:
+    x, w = n.inputs
+    geometry: Geometry = n.attr("geometry")
+    if not _is_depthwise(geometry, x.shape[4], w.shape[0]):
+        return None
+    by_tap = node(PERMUTE, (reshaped(w, (w.shape[0], size(w.shape[1:]))),), ((1, 0),))
+    return node(DEPTHWISE, (x, by_tap), n.attrs)
+
+
+def _depthwise_sums(n: Node, users: Users) -> Node | None:
+    x, y = n.inputs
+    geometry: Geometry = n.attr("geometry")
+    if not _is_depthwise(geometry, x.shape[4], y.shape[4]):
+        return None
+    sums = node(DEPTHWISE_SUMS, (x, y), n.attrs)
+    total = sum(Value(sums), axis=0).node
+    return reshaped(node(PERMUTE, (total,), ((1, 0),)), n.shape)
 
 
 RULES: tuple[Rule, ...] = (
+    Rule("a convolution of each channel alone", ("conv",), _depthwise),
+    Rule("the gradient of its weight", ("conv_weight",), _depthwise_sums),
+    Rule("a convolution of a spread image is several of the image", ("conv",), _spread_out),
+    Rule("a spread image is written out where its weight's gradient is asked for", ("conv_weight",), _spread_first),
     Rule("a convolution is a product", ("conv",), _conv),
     Rule("the gradient of its weight is one too", ("conv_weight",), _conv_weight),
 )

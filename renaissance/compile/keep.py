@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from renaissance.compile.groups import IMAGE_OPS, Group
-from renaissance.compile.links import CHEAP, cost_of
+from renaissance.compile.groups import IMAGE_INPUTS, Group
+from renaissance.compile.links import CHEAP, Link, cost_of
 from renaissance.compile.partition import Partition
 from renaissance.compile.storage import Storage
 from renaissance.ir.node import Node
@@ -114,7 +114,7 @@ class Keeping:
             home = self._partition.home.get(reader)
             if home is group:
                 continue
-            table = (reader.op.kind == "gather" or reader.op.name in IMAGE_OPS) and link is self._partition.links[reader][0]
+            table = link is self._table(reader)
             if home is None or reader.op.kind == "host" or table:
                 return False
             if link.stretches and recipe.cost > (MOST_STRETCHED if size(n.shape) == 1 else 1):
@@ -123,6 +123,11 @@ class Keeping:
             if not once and (recipe.cost > MOST_AGAIN or recipe.dearest > CHEAP):
                 return False
         return True
+
+    def _table(self, reader: Node) -> Link | None:
+        """The link of the input that a node can only read from memory: the table of a gather, the image of a product."""
+        number = 0 if reader.op.kind == "gather" else IMAGE_INPUTS.get(reader.op.name)
+        return None if number is None else self._partition.links[reader][number]
 
     def _recipe(self, n: Node) -> Recipe | None:
         """How to compute `n` from stored values; None if that takes more than a moderate amount of scalar code."""

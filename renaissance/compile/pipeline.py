@@ -33,7 +33,7 @@ class Pass:
 PASSES = (
     Pass("cut", cut, "first: no rule may look behind a leaf that was computed earlier"),
     Pass("simplify", simplify, "before fuse: fewer nodes, and marks such as stop_gradient are gone"),
-    Pass("engines", engines, "after simplify: a convolution's operands are seen as they are; before all that knows products only"),
+    Pass("engines", engines, "after simplify, which shows the operands; before all that knows products only"),
     Pass("distribute", distribute, "after simplify, which shows what is concatenated; before fuse, which puts the parts to work"),
     Pass("fuse", fuse, "needs the simplified graph; makes items, which the rest orders and places"),
     Pass("order", lambda plan, target: order(plan), "before memory: the order decides what is live at the same time"),

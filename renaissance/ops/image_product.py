@@ -1,7 +1,7 @@
 """Products of an image's windows with a matrix: what a convolution is made into where no special form of it is quicker.
 
-The compiler makes these nodes after differentiation. A row of the first factor is a window, its columns are (tap, channel); the
-factor is never stored, kernels gather it from the image.
+The compiler makes these nodes after differentiation. The image stands for the matrix with a row for each window and a column for
+each (tap, channel); that is never stored, kernels gather it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def _infer(inputs: tuple[Node, ...], geometry: Geometry, out_dtype: DType) -> tu
 
 
 def _infer_sums(inputs: tuple[Node, ...], geometry: Geometry, leaves: int, out_dtype: DType) -> tuple[Shape, DType]:
-    x, y = inputs
+    y, x = inputs
     places = math.prod(geometry.windows(x.shape[1:4])) * x.shape[0]
-    if y.shape[:2] != (geometry.groups * leaves, places // leaves) or places % leaves:
+    if (y.shape[0], y.shape[2]) != (geometry.groups * leaves, places // leaves) or places % leaves:
         raise ShapeError(f"image_sums: {y.shape} does not fit {x.shape}, {geometry} and {leaves} leaves")
-    return (y.shape[0], math.prod(geometry.kernel) * x.shape[4] // geometry.groups, y.shape[2]), out_dtype
+    return (*y.shape[:2], math.prod(geometry.kernel) * x.shape[4] // geometry.groups), out_dtype
 
 
 def _windows(x: Any, geometry: Geometry) -> Any:
@@ -49,14 +49,14 @@ def _reference(arrays: Any, geometry: Geometry, out_dtype: DType, out: Any) -> A
 
 
 def _reference_sums(arrays: Any, geometry: Geometry, leaves: int, out_dtype: DType, out: Any) -> Any:
-    x, y = arrays
+    y, x = arrays
     windows = _windows(x, geometry)
     windows = windows.reshape(geometry.groups * leaves, -1, windows.shape[2])
     with np.errstate(all="ignore"):
-        return np.matmul(windows.swapaxes(1, 2), y.astype(np.float64)).astype(out_dtype.numpy)
+        return np.matmul(y.astype(np.float64), windows).astype(out_dtype.numpy)
 
 
 # y[g, window, k] = sum over (tap, c) of x[window at tap, g's channel c] b[g, (tap, c), k]; one chain over (tap, c)
 IMAGE_DOT = Op("image_dot", "contraction", _infer, _reference, attrs=("geometry", "out_dtype"))
-# s[(g, leaf), (tap, c), k] = sum over the windows of a leaf of x[window at tap, g's channel c] y[(g, leaf), window, k]
+# s[(g, leaf), k, (tap, c)] = sum over the windows of a leaf of y[(g, leaf), k, window] x[window at tap, g's channel c]
 IMAGE_SUMS = Op("image_sums", "contraction", _infer_sums, _reference_sums, attrs=("geometry", "leaves", "out_dtype"))

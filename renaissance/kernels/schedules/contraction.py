@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from renaissance.errors import KernelError
 from renaissance.ir.dtype import bfloat16, float32, float64
-from renaissance.ir.plan import Contraction, Instr, Item, Operand
+from renaissance.ir.plan import Contraction, Image, Instr, Item, Operand
 from renaissance.ir.target import Target
 from renaissance.kernels.lowered import Lowered, Slot, code_key
 from renaissance.kernels.schedules import row_walk
@@ -57,20 +57,21 @@ def lower_contraction(item: Item, target: Target, threads: int) -> Lowered:
         names = ", ".join(d.name for d in _DTYPES)
         raise KernelError(f"a contraction of {spec.dtype.name} has no code; supported are {names}: cast the operands")
     unit = unit_for(spec.dtype, target)
-    direct = spec.image is None and _is_direct(spec, item.operands, unit, target)
-    a_cycles = _IMAGE_CYCLES if spec.image is not None else 0.0 if direct else copy_cycles(spec.a, unit)
-    copies = Copies(a_cycles, copy_cycles(spec.b, unit))
+    a_image, b_image = (spec.image if spec.image is not None and spec.image.right == right else None for right in (False, True))
+    direct = a_image is None and _is_direct(spec, item.operands, unit, target)
+    copies = Copies(_IMAGE_CYCLES if a_image is not None else 0.0 if direct else copy_cycles(spec.a, unit),
+                    _IMAGE_CYCLES if b_image is not None else copy_cycles(spec.b, unit))
     tiling = choose(spec, unit, target, threads, copies=copies)
-    def way(body: Sequence[Instr], dimension: int) -> str:
-        return packing_way(body, item.operands, spec.dtype, unit, k=spec.k, k_block=tiling.k_block, width_dimension=dimension)
+    def factor(body: tuple[Instr, ...], image: Image | None, dimension: int) -> Source | ImageSource:
+        if image is not None:
+            return image_source(body, image, item.operands)
+        way = "direct" if direct and dimension == 1 else packing_way(
+            body, item.operands, spec.dtype, unit, k=spec.k, k_block=tiling.k_block, width_dimension=dimension)
+        return source(body, item.operands, way, width_dimension=dimension)
 
-    if spec.image is not None:
-        a: Source | ImageSource = image_source(spec.a, spec.image, item.operands)
-    else:
-        a = source(spec.a, item.operands, "direct" if direct else way(spec.a, 1), width_dimension=1)
     recipe = Recipe(
-        unit, tiling.heights, _panels(spec.n, tiling), tiling.a_width, a,
-        source(spec.b, item.operands, way(spec.b, 2), width_dimension=2), epilogue(spec.epilogue, spec.stores, item.operands))
+        unit, tiling.heights, _panels(spec.n, tiling), tiling.a_width, factor(spec.a, a_image, 1), factor(spec.b, b_image, 2),
+        epilogue(spec.epilogue, spec.stores, item.operands))
     by_rows = _is_by_rows(recipe, tiling)
     walk = row_walk if by_rows else panel_walk
     numbers, scratch_bytes = _row_numbers(spec, tiling, recipe, target) if by_rows else _numbers(spec, tiling, recipe)
@@ -109,8 +110,9 @@ def _shared_numbers(spec: Contraction, tiling: Tiling, recipe: Recipe) -> tuple[
     pitch = stage_pitch(tiling.k_block, tiling.unit)
     a_step = round_up(tiling.k_block * tiling.a_width * tiling.unit.bytes, 64)
     room = pitch * tiling.unit.lanes if "staged" in (recipe.a.way, recipe.b.way) else 0
-    if isinstance(recipe.a, ImageSource):
-        room = max(room, image_room_bytes(tiling.unit))
+    for factor, vectors in ((recipe.a, tiling.a_width // tiling.unit.lanes), (recipe.b, tiling.vectors)):
+        if isinstance(factor, ImageSource):
+            room = max(room, image_room_bytes(tiling.unit, vectors))
     return {"m": spec.m, "n": spec.n, "k": spec.k, "a_step": a_step, "pitch": pitch}, room
 
 

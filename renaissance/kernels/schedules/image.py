@@ -1,8 +1,8 @@
-"""Windows of an image as the first factor of a product: packed from the image itself, tap by tap.
+"""Windows of an image as a factor of a product: packed from the image itself, tap by tap.
 
-Forward, a row is a window and k runs over (tap, channel): neighbouring taps along the last axis lie side by side in memory, so a
-row consists of a few runs, which are read as vectors and turned. For the sums of a weight's gradient a row is a (tap, channel)
-and k runs over the windows: lanes lie along the rows. Places outside the image are 0; they are looked for only where a tile
+As A, a row is a window and k runs over (tap, channel): neighbouring taps along the last axis lie side by side in memory, so a
+row consists of a few runs, which are read as vectors and turned. As B, k runs over the windows and
+lanes lie along (tap, channel). Places outside the image are 0; they are looked for only where a tile
 touches the border. The geometry is in the argument block, so that one kernel serves all convolutions of a dtype and tile.
 """
 
@@ -30,7 +30,7 @@ class ImageSource:
     arguments: Arguments
     names: tuple[str, ...]
     dtype: DType
-    way: str  # 'image' with windows as rows, 'taps' with (tap, channel) as rows
+    way: str  # 'image' with windows along the width, 'taps' with (tap, channel)
     is_load = False
 
     @property
@@ -47,7 +47,7 @@ class ImageSource:
 
 
 def image_source(body: Sequence[Instr], image: Image, operands: Sequence[Operand]) -> ImageSource:
-    """The ImageSource of a contraction's first operand, which is a plain load."""
+    """The ImageSource of a contraction's operand, which is a plain load."""
     access: Access = body[0].attr  # type: ignore[assignment]
     arguments = Arguments(operands, vector=4)
     arguments.place(access)
@@ -60,22 +60,23 @@ def image_source(body: Sequence[Instr], image: Image, operands: Sequence[Operand
         "in_run": image.kernel[2] if joined else 1, "runs": 1 if joined else image.kernel[2]}
     for value in numbers.values():
         arguments.int(value)
-    return ImageSource(arguments, tuple(numbers), operands[access.operand].dtype, "taps" if image.turned else "image")
+    return ImageSource(arguments, tuple(numbers), operands[access.operand].dtype, "taps" if image.right else "image")
 
 
 def _by_axis(name: str, values: Sequence[int]) -> dict[str, int]:
     return {f"{name}{axis}": v for axis, v in enumerate(values)}
 
 
-def room_bytes(unit: Unit) -> int:
-    """Bytes of room that a packer needs."""
-    return 8 * len(_TABLES) * unit.lanes
+def room_bytes(unit: Unit, vectors: int) -> int:
+    """Bytes of room that a packer needs for a block so many vectors wide."""
+    return 8 * len(_TABLES) * unit.lanes * vectors
 
 
 def image_packer(module: Module, name: str, source: ImageSource, unit: Unit, *, vectors: int) -> Builder:
     """Add the function that packs rows of windows or taps; its parameters are those of `packing.packer`."""
     numbers = ((n, I64) for n in ("batch", "first", "width", "k0", "k"))
-    b = module.function(name, [("args", PTR), *numbers, ("to", PTR), ("room", PTR), ("pitch", I64)], exported=False, noinline=True)
+    parameters = [("args", PTR), *numbers, ("to", PTR), ("room", PTR), ("pitch", I64)]
+    b = module.function(name, parameters, exported=False, noinline=True)
     code = _Windows(b, source, unit, vectors) if source.way == "image" else _Taps(b, source, unit, vectors)
     code.pack()
     return b
@@ -88,7 +89,8 @@ class _Packer:
         self.b = b
         self.source = source
         self.unit = unit
-        self.row_bytes = vectors * unit.lanes * unit.bytes
+        self.width = vectors * unit.lanes
+        self.row_bytes = self.width * unit.bytes
         frame = Frame(b, source.arguments)
         values = frame.values[len(frame.values) - len(source.names):]
         self.g = dict(zip(source.names, values))
@@ -100,7 +102,7 @@ class _Packer:
     def table(self, name: str, lane: Value | int) -> Value:
         """The address of a number of a table."""
         b = self.b
-        start = b.offset(b.param("room"), 8 * self.unit.lanes * _TABLES.index(name))
+        start = b.offset(b.param("room"), 8 * self.width * _TABLES.index(name))
         return b.offset(start, b.mul(lane, 8) if isinstance(lane, Value) else 8 * lane)
 
     def divided(self, number: Value, by: Sequence[str]) -> list[Value]:
@@ -231,37 +233,34 @@ class _Windows(_Packer):
 
 
 class _Taps(_Packer):
-    """Rows are (tap, channel). Per vector of rows: where each lies from a window's corner, then window after window."""
+    """The width is (tap, channel). A table of where each lies from a window's corner, then window after window."""
 
     def pack(self) -> None:
-        b, unit = self.b, self.unit
-        width = b.param("width")
-        with b.loop(0, width, unit.lanes) as group:
-            count = b.min(b.sub(width, group.index), unit.lanes)
-            self._rows(b.add(b.param("first"), group.index), count)
-            span = b.sub(b.load(self.table("base", b.sub(count, 1)), I64), b.load(self.table("base", 0), I64))
-            in_line = b.cmp("eq", span, b.sub(count, 1))
-            to = b.offset(b.param("to"), b.mul(group.index, unit.bytes))
-            leaf = b.urem(b.param("batch"), self.g["leaves"])
-            places = b.add(b.mul(leaf, self.g["leaf_places"]), b.param("k0"))
-            window = self.divided(places, ("count0", "count1", "count2"))
-            with b.loop(0, b.udiv(b.param("k"), unit.depth), carried=window) as loop:
-                at = [list(loop.carried)]
-                for _ in range(1, unit.depth):
-                    at.append(self.next_window(at[-1]))
-                self._windows(at, count, in_line, b.offset(to, b.mul(loop.index, self.row_bytes)))
-                loop.next(self.next_window(at[-1]))
-            if unit.depth == 2:
-                with b.if_(b.cmp("ne", b.and_(b.param("k"), 1), 0)):
-                    self._windows([list(loop.results)], count, in_line,
-                                  b.offset(to, b.mul(b.lshr(b.param("k"), 1), self.row_bytes)))
+        b, unit, g = self.b, self.unit, self.g
+        self._places()
+        leaf, group = b.urem(b.param("batch"), g["leaves"]), b.udiv(b.param("batch"), g["leaves"])
+        start = b.add(b.mul(leaf, g["leaf_places"]), b.param("k0"))
+        self.channel = b.mul(group, g["each"])
+        vectors = [_Vector(self, v) for v in range(0, self.width, unit.lanes)]
+        window = self.divided(start, ("count0", "count1", "count2"))
+        with b.loop(0, b.udiv(b.param("k"), unit.depth), carried=window) as loop:
+            at = [list(loop.carried)]
+            for _ in range(1, unit.depth):
+                at.append(self.next_window(at[-1]))
+            self._windows(at, vectors, b.offset(b.param("to"), b.mul(loop.index, self.row_bytes)))
+            loop.next(self.next_window(at[-1]))
+        if unit.depth == 2:
+            with b.if_(b.cmp("ne", b.and_(b.param("k"), 1), 0)):
+                to = b.offset(b.param("to"), b.mul(b.lshr(b.param("k"), 1), self.row_bytes))
+                self._windows([list(loop.results)], vectors, to)
 
-    def _rows(self, first: Value, count: Value) -> None:
-        """Fill the tables for `count` rows from the first on, the last one repeated: elements and places from the corner."""
+    def _places(self) -> None:
+        """Fill the tables for the whole width, the last (tap, channel) repeated: elements and places from the corner."""
         b, g = self.b, self.g
-        with b.loop(0, self.unit.lanes) as lane:
-            row = b.add(first, b.min(lane.index, b.sub(count, 1)))
-            *taps, channel = self.divided(row, ("taps1", "taps2", "each"))
+        last = b.sub(b.add(b.param("first"), b.param("width")), 1)
+        with b.loop(0, self.width) as lane:
+            number = b.min(b.add(b.param("first"), lane.index), last)
+            *taps, channel = self.divided(number, ("taps1", "taps2", "each"))
             element = channel
             for axis, (name, tap) in enumerate(zip(("depth", "row", "column"), taps)):
                 offset = b.mul(tap, g[f"dilation{axis}"])
@@ -269,45 +268,58 @@ class _Taps(_Packer):
                 element = b.add(element, b.mul(offset, self.steps[1 + axis]))
             b.store(element, self.table("base", lane.index))
 
-    def _windows(self, at: Sequence[Sequence[Value]], count: Value, in_line: Value, to: Value) -> None:
-        """A unit of one or two windows, all rows."""
+    def _windows(self, at: Sequence[Sequence[Value]], vectors: Sequence[_Vector], to: Value) -> None:
+        """A unit of one or two windows."""
         b = self.b
-        corners = [self.corner(window) for window in at]
-        quick = in_line
+        corners = [(places, b.add(element, self.channel)) for places, element in map(self.corner, at)]
+        inside = None
         for places, _ in corners:
-            quick = b.and_(quick, self.is_inside(places))
-        channel = b.mul(b.udiv(b.param("batch"), self.g["leaves"]), self.g["each"])
-        with b.if_else(quick) as (plain, border):
-            for branch, element_of in ((plain, self._line), (border, self._picked)):
-                with branch:
-                    values = [element_of(places, b.add(element, channel), count) for places, element in corners]
-                    if self.unit.depth == 2:
-                        b.store(pair(b, values[0], values[1] if len(values) == 2 else None), to)
-                    else:
-                        b.store(values[0], to)
+            here = self.is_inside(places)
+            inside = here if inside is None else b.and_(inside, here)
+        assert inside is not None
+        for n, vector in enumerate(vectors):
+            with b.if_else(b.and_(inside, vector.in_line)) as (plain, border):
+                for branch, value_of in ((plain, vector.line), (border, vector.picked)):
+                    with branch:
+                        values = [value_of(places, element) for places, element in corners]
+                        if self.unit.depth == 2:
+                            values = [pair(b, values[0], values[1] if len(values) == 2 else None)]
+                        b.store(values[0], b.offset(to, n * self.unit.lanes * self.unit.bytes))
 
-    def _line(self, places: Sequence[Value], element: Value, count: Value) -> Value:
-        """Rows that lie side by side, in the image."""
-        b, lanes = self.b, self.unit.lanes
-        start = b.add(element, b.load(self.table("base", 0), I64))
-        raw = b.load(b.offset(self.base, b.mul(start, self.size)), memory(self.source.dtype, lanes),
-                     mask=b.lane_mask(count, lanes))
-        return from_memory(b, raw, self.source.dtype)
 
-    def _picked(self, places: Sequence[Value], element: Value, count: Value) -> Value:
-        """Rows anywhere, one by one; 0 outside the image."""
-        b, lanes, dtype = self.b, self.unit.lanes, self.source.dtype
-        mask = b.lane_mask(count, lanes)
+class _Vector:
+    """Some lanes of the width: how many exist, and whether they lie side by side in memory."""
+
+    def __init__(self, packer: _Taps, lane: int):
+        b = packer.b
+        self.packer = packer
+        self.lane = lane
+        self.count = b.max(b.min(b.sub(b.param("width"), lane), packer.unit.lanes), 1)
+        end = packer.table("base", b.add(b.sub(self.count, 1), lane))
+        self.start = b.load(packer.table("base", lane), I64)
+        self.in_line = b.cmp("eq", b.sub(b.load(end, I64), self.start), b.sub(self.count, 1))
+
+    def line(self, places: Sequence[Value], element: Value) -> Value:
+        """Neighbours, in the image."""
+        packer, b = self.packer, self.packer.b
+        lanes, dtype = packer.unit.lanes, packer.source.dtype
+        at = b.offset(packer.base, b.mul(b.add(element, self.start), packer.size))
+        return from_memory(b, b.load(at, memory(dtype, lanes), mask=b.lane_mask(self.count, lanes)), dtype)
+
+    def picked(self, places: Sequence[Value], element: Value) -> Value:
+        """Anywhere, one by one; 0 outside the image."""
+        packer, b = self.packer, self.packer.b
+        lanes, dtype = packer.unit.lanes, packer.source.dtype
+        mask = b.lane_mask(self.count, lanes)
         for axis, (name, place) in enumerate(zip(("depth", "row", "column"), places)):
-            at = b.add(b.splat(place, lanes), b.load(self.table(name, 0), vec("i64", lanes)))
-            mask = b.and_(mask, b.cmp("ult", at, b.splat(self.g[f"size{axis}"], lanes)))
-        numbers = b.load(self.table("base", 0), vec("i64", lanes))
-        start = b.offset(self.base, b.mul(element, self.size))
+            at = b.add(b.splat(place, lanes), b.load(packer.table(name, self.lane), vec("i64", lanes)))
+            mask = b.and_(mask, b.cmp("ult", at, b.splat(packer.g[f"size{axis}"], lanes)))
+        numbers = b.load(packer.table("base", self.lane), vec("i64", lanes))
+        start = b.offset(packer.base, b.mul(element, packer.size))
         if dtype is not bfloat16:
             return b.gather(start, numbers, memory(dtype, lanes), mask)
         kept = b.select(mask, numbers, b.splat(b.neg(element), lanes))  # there is no narrow gather; element 0 can be read
         bits = b.const(memory(dtype, lanes), 0)
         for lane in range(lanes):
-            at = b.offset(start, b.mul(b.extract(kept, lane), self.size))
-            bits = b.insert(bits, b.load(at, memory(dtype)), lane)
+            bits = b.insert(bits, b.load(b.offset(start, b.mul(b.extract(kept, lane), packer.size)), memory(dtype)), lane)
         return from_memory(b, b.select(mask, bits, b.const(bits.type, 0)), dtype)

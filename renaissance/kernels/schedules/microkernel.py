@@ -51,14 +51,15 @@ def unit_for(dtype: DType, target: Target) -> Unit:
 
 
 def microkernel(module: Module, name: str, unit: Unit, *, rows: int, vectors: int, a_width: int, direct: bool,
-                adds: bool = False) -> Builder:
+                adds: bool = False, aligned: bool = True) -> Builder:
     """Add the function of one register tile to a module.
 
     Its parameters: a (row m, unit k at a + m*a_row + k*a_k bytes if `direct`, else packed [k][a_width]), b (packed
     [k][vectors * lanes]), c (where the sums go, c_row bytes from one row to the next), k (units), resume (1: go on from the sums
     in c; 0: start from 0).
 
-    adds  start from 0 in any case, and where `resume` is 1 add the sums to those in c at the end: the loads hide behind the work
+    adds     start from 0 in any case; where `resume` is 1 add the sums to those in c at the end: the loads hide behind the work
+    aligned  b is at a multiple of a vector's bytes
     """
     b = module.function(name, [("a", PTR), ("b", PTR), ("c", PTR), ("c_row", I64), ("k", I64), ("resume", I64), ("a_row", I64),
                                ("a_k", I64)], exported=False, noinline=True)
@@ -78,7 +79,8 @@ def microkernel(module: Module, name: str, unit: Unit, *, rows: int, vectors: in
     step = b.param("a_k") if direct else b.const(I64, a_width * unit.bytes)
     with b.loop(0, b.param("k"), carried=[*pointers, *sums]) as loop:
         b_at, a_at, sums = loop.carried[0], loop.carried[1:len(pointers)], list(loop.carried[len(pointers):])
-        columns = [b.load(b.offset(b_at, n * vector_bytes), unit.vector, align=vector_bytes) for n in range(vectors)]
+        columns = [b.load(b.offset(b_at, n * vector_bytes), unit.vector, align=vector_bytes if aligned else None)
+                   for n in range(vectors)]
         for m, (base, distance) in enumerate(places):
             element = b.load(b.offset(a_at[bases.index(base)], distance), Type(unit.kind), align=2 if unit.depth == 2 else None)
             row = b.splat(element, unit.lanes)

@@ -45,7 +45,7 @@ class Recipe:
     panels: tuple[Panel, ...]
     a_width: int
     a: Source | ImageSource
-    b: Source
+    b: Source | ImageSource
     epilogue: Epilogue
 
     def structure(self) -> object:
@@ -56,10 +56,18 @@ class Recipe:
 
 def a_packer(module: Module, recipe: Recipe, target: Target) -> Builder:
     """Add the function that packs rows of A."""
-    vectors = recipe.a_width // recipe.unit.lanes
-    if isinstance(recipe.a, ImageSource):
-        return image_packer(module, "pack_a", recipe.a, recipe.unit, vectors=vectors)
-    return packer(module, "pack_a", recipe.a, recipe.unit, target, vectors=vectors)
+    return _packer(module, "pack_a", recipe.a, recipe.unit, target, recipe.a_width // recipe.unit.lanes)
+
+
+def b_packer(module: Module, recipe: Recipe, target: Target, vectors: int) -> Builder:
+    """Add the function that packs panels of B so many vectors wide."""
+    return _packer(module, f"pack_b{vectors}", recipe.b, recipe.unit, target, vectors)
+
+
+def _packer(module: Module, name: str, source: Source | ImageSource, unit: Unit, target: Target, vectors: int) -> Builder:
+    if isinstance(source, ImageSource):
+        return image_packer(module, name, source, unit, vectors=vectors)
+    return packer(module, name, source, unit, target, vectors=vectors)
 
 
 def build(name: str, recipe: Recipe, target: Target) -> Module:
@@ -148,7 +156,7 @@ def _band(module: Module, recipe: Recipe, target: Target, panels: list[Builder])
 def _panel(module: Module, recipe: Recipe, target: Target, kind: Panel) -> Builder:
     """The function for the tiles of the group from low to high, in the panel with a number; `offset` is its place in the band."""
     unit, vectors, direct = recipe.unit, kind.vectors, recipe.a.way == "direct"
-    pack = packer(module, f"pack_b{vectors}", recipe.b, unit, target, vectors=vectors)
+    pack = b_packer(module, recipe, target, vectors)
     micros = [microkernel(module, f"tile_{rows}x{vectors}", unit, rows=rows, vectors=vectors, a_width=recipe.a_width,
                           direct=direct) for rows in recipe.heights]
     out = recipe.epilogue.plain

@@ -108,7 +108,7 @@ def lower_winograd(item: Item, spec: Winograd, target: Target, threads: int) -> 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that shapes the code: tile, columns of a panel, register tile, image, epilogue, whether vectors of k end short."""
+    """Everything that shapes the code: tile, panel, register tile, image, epilogue, whether a vector of k is short."""
 
     tile: int
     width: int
@@ -126,7 +126,8 @@ def _build(name: str, recipe: Recipe, target: Target) -> Module:
     module = Module(name)
     unit = Unit("f32", 1, target.lanes)
     read = read_tile(module, "read", recipe.image, DATA[recipe.tile], target)
-    multiply = microkernel(module, "multiply", unit, rows=recipe.rows, vectors=recipe.width // unit.lanes, a_width=0, direct=True)
+    multiply = microkernel(module, "multiply", unit, rows=recipe.rows, vectors=recipe.width // unit.lanes, a_width=0, direct=True,
+                           aligned=False)
     finish = _finish(module, recipe, target)
     b = module.function(name, [("args", PTR), ("chunk", I64), ("scratch", PTR)])
     walk = _Walk(b, recipe)
@@ -200,8 +201,8 @@ def _finish(module: Module, recipe: Recipe, target: Target) -> Builder:
     """The function that makes a tile's places out of its sums and takes them through the epilogue.
 
     Its parameters: args (the epilogue's slots), row (of the result: the tile's first place), down and right (places that exist
-    from there on), pitch (rows from a place to the one below), column and columns (first, count), sums, step (bytes from one xi to
-    the next), room.
+    from there on), pitch (rows from a place to the one below), column and columns (first, count), sums, step (bytes from one xi
+    to the next), room.
     """
     numbers = [(n, I64) for n in ("row", "down", "right", "pitch", "column", "columns")]
     b = module.function("finish", [("args", PTR), *numbers, ("sums", PTR), ("step", I64), ("room", PTR)], exported=False,

@@ -67,7 +67,7 @@ def lower_sums(item: Item, spec: WinogradSums, target: Target, threads: int) -> 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that shapes the code: tile, columns of a panel, heights of register tiles, both images, whether a panel is short."""
+    """Everything that shapes the code: tile, panel, heights of register tiles, both images, whether a panel is short."""
 
     tile: int
     width: int
@@ -86,8 +86,9 @@ def _build(name: str, recipe: Recipe, target: Target) -> Module:
     unit = Unit("f32", 1, target.lanes)
     read_x = read_tile(module, "read_x", recipe.x, DATA[recipe.tile], target)
     read_y = read_tile(module, "read_y", recipe.y, SPREAD[recipe.tile], target)
-    multiply = [microkernel(module, f"multiply{rows}", unit, rows=rows, vectors=recipe.width // unit.lanes, a_width=0, direct=True,
-                            adds=True) for rows in recipe.heights]
+    vectors = recipe.width // unit.lanes
+    multiply = [microkernel(module, f"multiply{rows}", unit, rows=rows, vectors=vectors, a_width=0, direct=True, adds=True)
+                for rows in recipe.heights]
     b = module.function(name, [("args", PTR), ("chunk", I64), ("scratch", PTR)])
     walk = _Walk(b, recipe)
     group, part = divide(b, b.param("chunk"), walk["parts"])
@@ -142,7 +143,8 @@ class _Walk:
             i, j = divide(b, inside, self["across"])
             p, q = b.mul(i, tile), b.mul(j, tile)
             to = b.offset(b.param("scratch"), b.mul(t.index, self["v_row"]))
-            b.call(read_x, self.x_args, n, b.sub(p, self["low0"]), b.sub(q, self["low1"]), b.const(I64, 0), self["c"], to, self.room)
+            b.call(read_x, self.x_args, n, b.sub(p, self["low0"]), b.sub(q, self["low1"]), b.const(I64, 0), self["c"], to,
+                   self.room)
             with b.loop(0, panels) as panel:
                 to = b.offset(b.offset(self.z, b.mul(panel.index, self["z_panel"])), b.mul(t.index, 4 * width))
                 column = b.mul(b.add(panel0, panel.index), width)

@@ -49,7 +49,8 @@ def reader(body: Sequence[Instr], operands: Sequence[Operand], *, size: int, ext
     """
     arguments = Arguments(operands, vector=3)
     bound = arguments.bind(body)
-    return Reader(arguments, bound, size, *(arguments.int(n) for n in (*extents, step_bytes)), tail)
+    height, width = (arguments.int(n) for n in extents)
+    return Reader(arguments, bound, size, height, width, arguments.int(step_bytes), tail)
 
 
 def room_bytes(size: int, target: Target) -> int:
@@ -99,7 +100,8 @@ class _Reading:
         type = vec("f32", lanes)
         with b.loop(0, size) as i, b.loop(0, size) as j:
             row, column = b.add(b.param("top"), i.index), b.add(b.param("left"), j.index)
-            exists = b.and_(b.cmp("ult", row, self.frame[self.source.height]), b.cmp("ult", column, self.frame[self.source.width]))
+            exists = b.cmp("ult", row, self.frame[self.source.height])
+            exists = b.and_(exists, b.cmp("ult", column, self.frame[self.source.width]))
             place = b.offset(b.param("room"), b.mul(b.add(b.mul(i.index, size), j.index), 4 * lanes))
             with b.if_else(exists) as (then, otherwise):
                 with then:

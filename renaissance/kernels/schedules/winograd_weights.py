@@ -27,9 +27,11 @@ _PAIR_COST = 40  # simple operations on one pair of channels, about
 
 @dataclass(frozen=True)
 class Recipe:
-    """What shapes the code of either: its tile and panel, the body (of w, or acc), groups of sums (0: none), slots and tails.
+    """What shapes the code of either: its tile and panel, the body (of w, or acc), groups of sums (0: none).
 
-    slots  panels of the result's end, rows in all, rows of a chunk, c, k, bytes from one xi to the next
+    place  slot of the address of what is transformed, or becomes so; then slots of numbers: rows in all and of a chunk, c, k,
+           bytes from one number of a transformed kernel to the next
+    tail, short  whether vectors, or panels, end behind the last output channel
     """
 
     tile: int
@@ -75,10 +77,11 @@ def _recipe(spec: WinogradWeights | WinogradWeightGradient, target: Target, thre
             body: tuple[Instr, ...], place: int, *, groups: int) -> tuple[Recipe, int]:
     rows = ceil_div(spec.k, spec.width) * spec.c
     chunks = cut(rows, spec.width, _PAIR_COST, threads, columns_too=False)
-    numbers = (rows, chunks.rows, spec.c, spec.k, spec.c * spec.width * 4)
+    numbers = rows, chunks.rows, spec.c, spec.k, spec.c * spec.width * 4
+    rows_slot, each, c, k, step = (arguments.int(n) for n in numbers)
     tail, short = spec.k % target.lanes != 0, spec.k % spec.width != 0
-    return Recipe(spec.tile, spec.width, groups, arguments, body, place, *(arguments.int(n) for n in numbers), tail,
-                  short), chunks.count
+    recipe = Recipe(spec.tile, spec.width, groups, arguments, body, place, rows_slot, each, c, k, step, tail, short)
+    return recipe, chunks.count
 
 
 def _build(name: str, recipe: Recipe, target: Target, act: Callable[[_Row, Value, int, Value | None], None]) -> Module:
