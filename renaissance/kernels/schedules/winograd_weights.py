@@ -14,7 +14,7 @@ from renaissance.ir.plan import Access, Instr, Item, WinogradWeightGradient, Win
 from renaissance.ir.target import Target
 from renaissance.kernels import body as bodies
 from renaissance.kernels.arguments import Arguments, Frame
-from renaissance.kernels.loops import I64, PTR, Builder, Module, Value, vec
+from renaissance.kernels.loops import F32, I64, PTR, Builder, Module, Value, vec
 from renaissance.kernels.lowered import Lowered, code_key
 from renaissance.kernels.schedules.chunks import cut
 from renaissance.kernels.schedules.tiling import ceil_div
@@ -146,6 +146,12 @@ def _gradient(row: _Row, at: Value, lanes: int, mask: Value | None) -> None:
             sums = [b.add(x, y) for x, y in zip(sums[:half], sums[half:])]
         b.store(sums[0], b.offset(room, b.mul(xi.index, 4 * lanes)))
     block = load_block(b, room, b.const(I64, 4 * lanes), size, lanes)
-    for r, line in enumerate(square(b, KERNEL[recipe.tile], block)):
-        for s, value in enumerate(line):
-            bodies.store(b, row.frame, recipe.body[0].attr, value, row.index(at, r, s), lanes, mask)  # type: ignore[arg-type]
+    taps = [value for line in square(b, KERNEL[recipe.tile], block) for value in line]
+    for tap, value in enumerate(taps):
+        b.store(value, b.offset(room, tap * 4 * lanes))
+    place: int = recipe.body[0].attr  # type: ignore[assignment]
+    with b.loop(0, b.min(b.sub(row.count, at), lanes)) as lane:
+        element = b.offset(room, b.mul(lane.index, 4))
+        for tap in range(len(taps)):
+            value = b.load(b.offset(element, tap * 4 * lanes), F32)
+            bodies.store(b, row.frame, place, value, row.index(b.add(at, lane.index), *divmod(tap, 3)), 1)
