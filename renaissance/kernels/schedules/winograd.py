@@ -22,7 +22,17 @@ from renaissance.kernels.schedules.epilogue import Epilogue, epilogue
 from renaissance.kernels.schedules.microkernel import Unit, microkernel
 from renaissance.kernels.schedules.tiling import ceil_div, round_up
 from renaissance.kernels.schedules.walk import divide
-from renaissance.kernels.schedules.winograd_tiles import UNROLLED, Reader, load_block, read_tile, reader, room_bytes, strips
+from renaissance.kernels.schedules.winograd_tiles import (
+    AHEAD,
+    LEAST_BYTES,
+    UNROLLED,
+    Reader,
+    load_block,
+    read_tile,
+    reader,
+    room_bytes,
+    strips,
+)
 from renaissance.kernels.schedules.winograd_transforms import DATA, PLACES, square
 
 _NUMBERS = ("tiles", "grid", "across", "low0", "low1", "p", "q", "c", "k", "block", "rows", "panels", "parts", "part_panels",
@@ -88,7 +98,8 @@ def lower_winograd(item: Item, spec: Winograd, target: Target, threads: int) -> 
     v_step = (held * v_row // 64 | 1) * 64
     m_row = chosen.band * spec.width * 4
     m_step = (held * m_row // 64 | 1) * 64
-    image = reader(spec.x, item.operands, size=size, extents=windows.image, step_bytes=v_step, tail=spec.c % target.lanes != 0)
+    image = reader(spec.x, item.operands, size=size, tile=windows.tile, extents=windows.image, step_bytes=v_step,
+                   tail=spec.c % target.lanes != 0)
     end = epilogue(spec.epilogue, spec.stores, item.operands)
     m_at = windows.terms * v_step
     room_at = m_at + windows.terms * m_step
@@ -229,9 +240,20 @@ class _Finish:
 
     def whole(self, at: Value, lanes: int, mask: Value | None) -> None:
         """Of a tile all of whose places exist."""
+        self._ask(at, lanes)
         for i, row in enumerate(self._places(at, lanes)):
             for j, acc in enumerate(row):
                 self._put(i, j, at, acc, lanes, mask)
+
+    def _ask(self, at: Value, lanes: int) -> None:
+        """Prefetch what the tile `AHEAD` to the right reads and writes, whether it exists or not."""
+        b, frame, ahead = self.b, self.frame, AHEAD * self.tile
+        written = {number for number, _ in self.end.stores}
+        places = [(n, p) for n, p in enumerate(frame.places) if p.row == "next" and p.strides[1] is not None]
+        for number, place in places:
+            for i in range(self.tile) if lanes * place.dtype.size >= LEAST_BYTES else ():
+                for j in range(self.tile):
+                    b.prefetch(frame.address(number, self._index(i, j + ahead, at)), write=number in written)
 
     def part(self, at: Value, lanes: int, mask: Value | None) -> None:
         """Of any tile, by way of the room."""
@@ -249,9 +271,12 @@ class _Finish:
         return square(b, PLACES[self.tile], sums)
 
     def _put(self, i: Value | int, j: Value | int, at: Value, acc: Value, lanes: int, mask: Value | None) -> None:
-        b = self.b
-        below = b.mul(b.param("pitch"), i)
-        index = (b.const(I64, 0), b.add(b.add(b.param("row"), below), j), b.add(b.param("column"), at))
+        b, index = self.b, self._index(i, j, at)
         values = bodies.emit(b, self.end.body, self.frame, index, lanes, mask, acc)
         for number, value in self.end.stores:
             bodies.store(b, self.frame, number, values[value], index, lanes, mask)
+
+    def _index(self, i: Value | int, j: Value | int, at: Value) -> tuple[Value, ...]:
+        b = self.b
+        below = b.mul(b.param("pitch"), i)
+        return b.const(I64, 0), b.add(b.add(b.param("row"), below), j), b.add(b.param("column"), at)

@@ -53,8 +53,9 @@ def lower_sums(item: Item, spec: WinogradSums, target: Target, threads: int) -> 
         "low1": windows.lows[1], "c": spec.c, "k": spec.k, "blocks": spec.blocks, "groups": spec.groups, "panels": panels,
         "parts": parts, "part_panels": part_panels, "low_rows": low_rows, "high_tiles": high_tiles, "row_tiles": row_tiles,
         "v_row": v_row, "v_step": v_step, "z_step": z_step, "z_panel": z_panel, "z_at": z_at, "room_at": room_at}
-    x = reader(spec.x, item.operands, size=size, extents=windows.image, step_bytes=v_step, tail=spec.c % target.lanes != 0)
-    y = reader(spec.y, item.operands, size=windows.tile, extents=windows.places, step_bytes=z_step,
+    x = reader(spec.x, item.operands, size=size, tile=windows.tile, extents=windows.image, step_bytes=v_step,
+               tail=spec.c % target.lanes != 0)
+    y = reader(spec.y, item.operands, size=windows.tile, tile=windows.tile, extents=windows.places, step_bytes=z_step,
                tail=spec.k % target.lanes != 0)
     slots: list[Slot] = [("operand", spec.out, 0), *(("int", numbers[n]) for n in _NUMBERS), *x.arguments.slots,
                          *y.arguments.slots]

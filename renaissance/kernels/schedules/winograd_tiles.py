@@ -16,16 +16,19 @@ from renaissance.kernels.arguments import Arguments, Frame
 from renaissance.kernels.loops import F32, I64, PTR, Builder, Module, Value, vec
 from renaissance.kernels.schedules.winograd_transforms import Line, square
 
-UNROLLED = 10  # bodies that cost no more are written out for each place of a tile
+AHEAD = 2         # tiles whose memory is asked for before they are read: they lie in other pages, where no hardware follows
+LEAST_BYTES = 32  # of a vector: narrower ones would ask for each line many times
+UNROLLED = 10      # bodies that cost no more are written out for each place of a tile
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A body over (n, h, w, channel) bound to its slots, whose tiles are `size` x `size` places transformed by `line`."""
+    """A body over (n, h, w, channel) bound to its slots, whose tiles are `size` x `size` places, `tile` from one to the next."""
 
     arguments: Arguments
     body: tuple[Instr, ...]
     size: int
+    tile: int
     height: int
     width: int
     step: int
@@ -38,11 +41,11 @@ class Reader:
 
     def structure(self) -> object:
         """What of it shapes code."""
-        return self.body, self.size, self.tail, self.arguments.structure()
+        return self.body, self.size, self.tile, self.tail, self.arguments.structure()
 
 
-def reader(body: Sequence[Instr], operands: Sequence[Operand], *, size: int, extents: tuple[int, int], step_bytes: int,
-           tail: bool) -> Reader:
+def reader(body: Sequence[Instr], operands: Sequence[Operand], *, size: int, tile: int, extents: tuple[int, int],
+           step_bytes: int, tail: bool) -> Reader:
     """The Reader of a body over an image of `extents`; step_bytes from one number of a transformed tile to the next.
 
     tail  whether the channels that are read at once may be no whole number of vectors
@@ -50,7 +53,7 @@ def reader(body: Sequence[Instr], operands: Sequence[Operand], *, size: int, ext
     arguments = Arguments(operands, vector=3)
     bound = arguments.bind(body)
     height, width = (arguments.int(n) for n in extents)
-    return Reader(arguments, bound, size, height, width, arguments.int(step_bytes), tail)
+    return Reader(arguments, bound, size, tile, height, width, arguments.int(step_bytes), tail)
 
 
 def room_bytes(size: int, target: Target) -> int:
@@ -92,7 +95,17 @@ class _Reading:
     def within(self, at: Value, lanes: int, mask: Value | None) -> None:
         """Of a tile that lies inside the image."""
         size = range(self.source.size)
+        self._ask(at, lanes)
         self._put(at, [[self._element(i, j, at, lanes, mask) for j in size] for i in size])
+
+    def _ask(self, at: Value, lanes: int) -> None:
+        """Prefetch what the tile `AHEAD` to the right sees and those before it have not, whether it exists or not."""
+        b, size, tile = self.b, self.source.size, self.source.tile
+        places = [(n, p) for n, p in enumerate(self.frame.places) if p.row == "next" and p.strides[2] is not None]
+        for number, place in places:
+            for i in range(size - tile, size) if lanes * place.dtype.size >= LEAST_BYTES else ():
+                for j in range(size - tile, size):
+                    b.prefetch(self.frame.address(number, self._index(i, j + AHEAD * tile, at)))
 
     def across(self, at: Value, lanes: int, mask: Value | None) -> None:
         """Of any tile, by way of the room."""
@@ -113,9 +126,12 @@ class _Reading:
 
     def _element(self, i: Value | int, j: Value | int, at: Value, lanes: int, mask: Value | None) -> Value:
         b = self.b
-        index = b.param("n"), b.add(b.param("top"), i), b.add(b.param("left"), j), b.add(b.param("first"), at)
-        value = bodies.emit(b, self.source.body, self.frame, index, lanes, mask)[-1]
+        value = bodies.emit(b, self.source.body, self.frame, self._index(i, j, at), lanes, mask)[-1]
         return value if mask is None else b.select(mask, value, b.const(value.type, 0.0))
+
+    def _index(self, i: Value | int, j: Value | int, at: Value) -> tuple[Value, ...]:
+        b = self.b
+        return b.param("n"), b.add(b.param("top"), i), b.add(b.param("left"), j), b.add(b.param("first"), at)
 
     def _put(self, at: Value, block: Sequence[Sequence[Value]]) -> None:
         """Transform and store whole vectors: there is room behind the last channel for the 0 of a masked one's other lanes."""
