@@ -18,7 +18,7 @@ from renaissance.kernels.schedules.winograd_transforms import Line, square
 
 AHEAD = 2         # tiles whose memory is asked for before they are read: they lie in other pages, where no hardware follows
 LEAST_BYTES = 32  # of a vector: narrower ones would ask for each line many times
-UNROLLED = 10      # bodies that cost no more are written out for each place of a tile
+UNROLLED = 20      # bodies that cost no more are written out for each place of a tile
 
 
 @dataclass(frozen=True)
