@@ -12,7 +12,7 @@ from renaissance.compile.images import DEPTHWISE_OPS, depthwise_of, image_of, is
 from renaissance.compile.links import Link
 from renaissance.compile.reuse import saved_values
 from renaissance.compile.storage import Storage, Where
-from renaissance.compile.winograd import extents_of, sums_of, weight_gradient_of, weights_of, winograd_of
+from renaissance.compile.winograd import extents_of, is_channels_last, sums_of, weight_gradient_of, weights_of, winograd_of
 from renaissance.errors import PlanError
 from renaissance.ir.graph import Graph
 from renaissance.ir.indexmap import Affine, Extents, IndexMap, NeedsSplit, NotAffine, dense
@@ -173,9 +173,12 @@ class _Draft:
         return make(node, bodies, self._own(node))
 
     def _flat(self, node: Node, x: Node) -> tuple[Instr, ...]:
-        """The body of an input of such a node."""
+        """The body of an input of such a node; an image whose channels do not lie side by side is put in order first."""
         extents = extents_of(node, x)
-        return self._body(extents).result(x, dense(extents))
+        body = self._body(extents).result(x, dense(extents))
+        if node.op is not WINOGRAD_WEIGHTS and not is_channels_last(body, extents):
+            raise NotAffine(x)
+        return body
 
     def _whole(self, node: Node) -> int:
         """The operand number of a value that is read as a buffer of its shape."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from renaissance.ir.dtype import DType, bfloat16, float32
 from renaissance.ir.node import Node, Shape, node
-from renaissance.ir.plan import Instr, Store, Windows, Winograd, WinogradSums, WinogradWeightGradient, WinogradWeights
+from renaissance.ir.plan import Access, Instr, Store, Windows, Winograd, WinogradSums, WinogradWeightGradient, WinogradWeights
 from renaissance.ir.shape import size
 from renaissance.ir.target import Target
 from renaissance.ops.convolution import Geometry
@@ -119,6 +119,12 @@ def extents_of(n: Node, x: Node) -> Shape:
     """The extents of the body of an input: its shape without the axis of one element along which nothing moves."""
     axis = 2 if n.op is WINOGRAD_WEIGHTS else 1
     return (*x.shape[:axis], *x.shape[axis + 1:])
+
+
+def is_channels_last(body: Sequence[Instr], extents: Shape) -> bool:
+    """Whether all that a body loads lies side by side along the channels: it is read more than once, vector by vector."""
+    accesses = [i.attr for i in body if i.op == "load"]
+    return extents[-1] == 1 or all(isinstance(a, Access) and a.strides[-1] in (0, 1) for a in accesses)
 
 
 def _windows(x: Node, tile: int, padding: Padding) -> Windows:

@@ -149,9 +149,9 @@ def _gradient(row: _Row, at: Value, lanes: int, mask: Value | None) -> None:
     taps = [value for line in square(b, KERNEL[recipe.tile], block) for value in line]
     for tap, value in enumerate(taps):
         b.store(value, b.offset(room, tap * 4 * lanes))
-    place: int = recipe.body[0].attr  # type: ignore[assignment]
+    out: int = recipe.body[0].attr  # type: ignore[assignment]
     with b.loop(0, b.min(b.sub(row.count, at), lanes)) as lane:
         element = b.offset(room, b.mul(lane.index, 4))
         for tap in range(len(taps)):
             value = b.load(b.offset(element, tap * 4 * lanes), F32)
-            bodies.store(b, row.frame, place, value, row.index(b.add(at, lane.index), *divmod(tap, 3)), 1)
+            bodies.store(b, row.frame, out, value, row.index(b.add(at, lane.index), *divmod(tap, 3)), 1)
