@@ -148,8 +148,8 @@ class _Draft:
         batch, m, n = dot.shape
         image = image_of(dot)
         bodies = [self._body(x.shape).result(x, dense(x.shape)) for x in (a, b)]
-        if image is not None and not is_image(bodies[image.right], image):
-            raise NotAffine(dot.inputs[image.right])
+        if image is not None and image.right and not is_image(bodies[1], image):
+            raise NotAffine(b)
         k = a.shape[2] if image is None or image.right else b.shape[1]
         return Contraction(batch, m, n, k, a.dtype, bodies[0], bodies[1], *self._epilogue(), image)
 

@@ -105,6 +105,7 @@ class Image:
     groups: int
     right: bool
     leaves: int
+    spread: tuple[int, ...] = (1, 1, 1)
 
     @property
     def places(self) -> int:
