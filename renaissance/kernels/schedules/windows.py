@@ -107,9 +107,9 @@ def _numbers(spec: Contraction, recipe: Recipe, panels: int, target: Target, thr
         numbers[name] = end
         end += round_up(size, 64)
     parts = ceil_div(panels, part_panels)
-    numbers |= {"images": image.extents[0], "each": each, "n": spec.n, "k": spec.k, "band": band, "bands": bands,
-                "parts": parts, "part_panels": part_panels, "panels": panels, "runs": runs, "run_taps": run_taps, "run_units": run_taps * each // unit.depth,
-                "stage_pitch": stage}
+    numbers |= {"images": image.extents[0], "each": each, "n": spec.n, "k": spec.k, "band": band, "bands": bands, "parts": parts,
+                "part_panels": part_panels, "panels": panels, "runs": runs, "run_taps": run_taps,
+                "run_units": run_taps * each // unit.depth, "stage_pitch": stage}
     return numbers, planes * bands * parts, end
 
 
