@@ -193,6 +193,122 @@ class Depthwise:
 
 
 @dataclass(frozen=True)
+class Windows:
+    """An image as tiles of a 3x3 convolution with stride 1 see it, for products by Winograd's minimal filtering.
+
+    Tile (n, i, j) makes the `tile` x `tile` places from (tile i, tile j) on of the (p, q) that the convolution has, as far as
+    they exist, out of the (tile + 2) x (tile + 2) places from (tile i - lows[0], tile j - lows[1]) on of image n; outside the
+    image it reads 0.
+    """
+
+    tile: int
+    n: int
+    image: tuple[int, int]
+    places: tuple[int, int]
+    lows: tuple[int, int]
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Tiles along each axis of an image."""
+        return -(-self.places[0] // self.tile), -(-self.places[1] // self.tile)
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of all images, numbered image by image and row by row."""
+        return self.n * self.grid[0] * self.grid[1]
+
+    @property
+    def terms(self) -> int:
+        """Products of a tile, for each channel read and each made."""
+        return (self.tile + 2) ** 2
+
+    def seen(self, c: int) -> tuple[int, ...]:
+        """Extents of the image, with c channels."""
+        return (self.n, *self.image, c)
+
+    def made(self, k: int) -> tuple[int, ...]:
+        """Extents of what the convolution makes, with k channels."""
+        return (self.n, *self.places, k)
+
+
+@dataclass(frozen=True)
+class Winograd:
+    """A 3x3 convolution with stride 1: y[tile] = A^T (sum over c of (B^T x[tile, c] B) * U[c, k]) A, each sum one chain over c.
+
+    x         body over (n, h, w, c); its value is read as float32
+    u         number of the operand U, (ceil(k / width), terms, c, width) float32 (see WinogradWeights), read all over
+    epilogue  body over (1, n p q, k) with `acc` (float32), and its stores
+    """
+
+    windows: Windows
+    c: int
+    k: int
+    width: int
+    x: tuple[Instr, ...]
+    u: int
+    epilogue: tuple[Instr, ...]
+    stores: tuple[Store, ...]
+
+    @property
+    def results(self) -> tuple[int, int, int]:
+        """Extents of the epilogue."""
+        return 1, self.windows.n * self.windows.places[0] * self.windows.places[1], self.k
+
+
+@dataclass(frozen=True)
+class WinogradWeights:
+    """U = G w G^T for each pair of channels: operand `out`, (ceil(k / width), terms, c, width), 0 where there is no channel k.
+
+    w  body over (k, c, 3, 3); its value is read as float32
+    """
+
+    tile: int
+    c: int
+    k: int
+    width: int
+    w: tuple[Instr, ...]
+    out: int
+
+
+@dataclass(frozen=True)
+class WinogradSums:
+    """M[g, xi, c, k] = sum over the tiles of group g of (B^T x[tile, c] B)[xi] * (A y[tile, k] A^T)[xi].
+
+    Tiles are cut evenly into `blocks`, block b from tile floor(tiles b / blocks) on; a block is one chain. Blocks are dealt
+    evenly to `groups` in the same way, and added in order.
+
+    x, y  bodies over (n, h, w, c) and (n, p, q, k); their values are read as float32
+    out   operand (groups, ceil(k / width), terms, c, width) float32, 0 where there is no channel k
+    """
+
+    windows: Windows
+    c: int
+    k: int
+    width: int
+    blocks: int
+    groups: int
+    x: tuple[Instr, ...]
+    y: tuple[Instr, ...]
+    out: int
+
+
+@dataclass(frozen=True)
+class WinogradWeightGradient:
+    """dw = G^T (sum over groups of M) G: operand `sums` as WinogradSums makes it, `out` (k, c, 1, 3, 3) float32.
+
+    The groups, a power of two, are added in halves: g + groups / 2 to g, until one is left.
+    """
+
+    tile: int
+    c: int
+    k: int
+    width: int
+    groups: int
+    sums: int
+    out: int
+
+
+@dataclass(frozen=True)
 class Scatter:
     """out[index[i], j] (+)= value[i, j] for i in order; owner computes: each thread owns a range of the output.
 
@@ -219,7 +335,7 @@ class Host:
     outputs: tuple[int, ...]
 
 
-Spec = Nest | Contraction | Depthwise | Scatter | Host
+Spec = Nest | Contraction | Depthwise | Winograd | WinogradWeights | WinogradSums | WinogradWeightGradient | Scatter | Host
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from renaissance.ir.philox import philox_uint32
-from renaissance.ir.plan import Access, Contraction, Depthwise, Host, Image, Instr, Item, Nest, Plan, Scatter
+from renaissance.ir.plan import (
+    Access,
+    Contraction,
+    Depthwise,
+    Host,
+    Image,
+    Instr,
+    Item,
+    Nest,
+    Plan,
+    Scatter,
+    Windows,
+    Winograd,
+    WinogradSums,
+    WinogradWeightGradient,
+    WinogradWeights,
+)
 from renaissance.ops.scalar import WORDS
+from renaissance.ops.winograd import WINOGRAD, WINOGRAD_SUMS, WINOGRAD_WEIGHT_GRADIENT, WINOGRAD_WEIGHTS, panels_shape
 
 COMBINE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "any": np.logical_or, "all": np.logical_and}
 
@@ -59,7 +76,9 @@ class Run:
     def run(self) -> None:
         spec = self.item.spec
         with np.errstate(all="ignore"):
-            {Nest: self.nest, Contraction: self.contraction, Depthwise: self.depthwise, Scatter: self.scatter, Host: self.host}[type(spec)](spec)
+            {Nest: self.nest, Contraction: self.contraction, Depthwise: self.depthwise, Scatter: self.scatter, Host: self.host,
+             Winograd: self.winograd, WinogradWeights: self.winograd_weights, WinogradSums: self.winograd_sums,
+             WinogradWeightGradient: self.winograd_weight_gradient}[type(spec)](spec)
 
     def at(self, access: Access, extents, mask=None) -> np.ndarray:
         index = np.full(extents, access.offset, np.int64)
@@ -161,6 +180,31 @@ class Run:
         acc = acc.reshape(d.results).astype(np.float64 if d.dtype.size == 8 else np.float32)
         self.store(d.stores, self.body(d.epilogue, d.results, acc=acc), d.results)
 
+    def filtered(self, body, extents, axis: int = 1) -> np.ndarray:
+        """A body's values with the axis of one element that their node has."""
+        return np.expand_dims(self.body(body, extents)[-1], axis)
+
+    def winograd(self, s: Winograd) -> None:
+        w = s.windows
+        x, u = self.filtered(s.x, w.seen(s.c)), self.operands[s.u].reshape(panels_shape(w.tile, s.c, s.k, s.width))
+        acc = WINOGRAD.reference([x, u], w.tile, s.k, paddings(w), ((w.n, 1, *w.places, s.k), None))
+        self.store(s.stores, self.body(s.epilogue, s.results, acc=acc.reshape(s.results)), s.results)
+
+    def winograd_weights(self, s: WinogradWeights) -> None:
+        w = self.filtered(s.w, (s.k, s.c, 3, 3), 2)
+        self.operands[s.out][...] = WINOGRAD_WEIGHTS.reference([w], s.tile, s.width, None).reshape(-1)
+
+    def winograd_sums(self, s: WinogradSums) -> None:
+        w = s.windows
+        x, y = self.filtered(s.x, w.seen(s.c)), self.filtered(s.y, w.made(s.k))
+        sums = WINOGRAD_SUMS.reference([x, y], w.tile, paddings(w), s.width, s.blocks, s.groups, None)
+        self.operands[s.out][...] = sums.reshape(-1)
+
+    def winograd_weight_gradient(self, s: WinogradWeightGradient) -> None:
+        sums = self.operands[s.sums].reshape(s.groups, *panels_shape(s.tile, s.c, s.k, s.width))
+        dw = WINOGRAD_WEIGHT_GRADIENT.reference([sums], s.tile, s.k, ((s.k, s.c, 1, 3, 3), None))
+        self.operands[s.out][...] = dw.reshape(-1)
+
     def scatter(self, s: Scatter) -> None:
         out = self.operands[s.out]
         rows = np.zeros((s.rows, s.n), out.dtype)
@@ -175,6 +219,11 @@ class Run:
     def host(self, h: Host) -> None:
         shaped = [self.operands[i].reshape(self.plan.buffers[self.item.operands[i].buffer].shape) for i in h.inputs]
         self.operands[h.outputs[0]][...] = self.hosts[h.op](shaped, *h.attrs).reshape(-1)
+
+
+def paddings(w: Windows) -> tuple:
+    """((top, bottom), (left, right)) of a convolution by tiles."""
+    return tuple((low, p + 2 - n - low) for n, p, low in zip(w.image, w.places, w.lows))
 
 
 def windows(x: np.ndarray, of: Image | Depthwise) -> np.ndarray:
