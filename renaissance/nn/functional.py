@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from renaissance.errors import ArgumentError
+from renaissance.nn.batch_norm import batch_norm as batch_norm
 from renaissance.ops import compose
 from renaissance.ops.compose import elu as elu
 from renaissance.ops.compose import gelu as gelu
@@ -20,6 +21,9 @@ from renaissance.ops.compose import sigmoid as sigmoid
 from renaissance.ops.compose import silu as silu
 from renaissance.ops.compose import softplus as softplus
 from renaissance.ops.contraction import linear as linear
+from renaissance.ops.convolution import conv1d as conv1d
+from renaissance.ops.convolution import conv2d as conv2d
+from renaissance.ops.convolution import conv3d as conv3d
 from renaissance.ops.elementwise import tanh as tanh
 from renaissance.ops.index import one_hot as one_hot
 from renaissance.ops.losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
@@ -27,9 +31,6 @@ from renaissance.ops.losses import cross_entropy as cross_entropy
 from renaissance.ops.losses import l1_loss as l1_loss
 from renaissance.ops.losses import mse_loss as mse_loss
 from renaissance.ops.losses import nll_loss as nll_loss
-from renaissance.ops.convolution import conv1d as conv1d
-from renaissance.ops.convolution import conv2d as conv2d
-from renaissance.ops.convolution import conv3d as conv3d
 from renaissance.ops.pooling import avg_pool1d as avg_pool1d
 from renaissance.ops.pooling import avg_pool2d as avg_pool2d
 from renaissance.ops.pooling import avg_pool3d as avg_pool3d
