@@ -253,4 +253,29 @@ POOLS = (
         text="AvgPool3d(kernel_size=2, stride=1, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=5)"),
 )
 
-TABLE = (*LAYERS, *ACTIVATIONS, *POOLS, *LOSSES)
+
+
+def by_batch(state: dict[str, Any], x: Any) -> Any:
+    """Batch norm by the statistics of the batch."""
+    axes, each = (0, *range(2, x.ndim)), (-1, *(1,) * (x.ndim - 2))
+    y = (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + 1e-5)
+    return y * state["weight"].reshape(each) + state["bias"].reshape(each) if state else y
+
+
+# Layers that keep statistics are tested in test_batch_norm.py: here a call must not change what the next one gives.
+NORMS = (
+    row("batch norm of vectors", lambda nn: nn.BatchNorm1d(3, track_running_stats=False), by_batch, (5, 3),
+        state={"weight": (3,), "bias": (3,)}, loose=4, why="a quotient of differences",
+        text="BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=False)"),
+    row("batch norm 1d", lambda nn: nn.BatchNorm1d(3, affine=False, track_running_stats=False), by_batch, (4, 3, 7),
+        loose=4, why="a quotient of differences",
+        text="BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=False, track_running_stats=False)"),
+    row("batch norm 2d", lambda nn: nn.BatchNorm2d(3, track_running_stats=False), by_batch, (2, 3, 24, 16),
+        state={"weight": (3,), "bias": (3,)}, loose=4, why="a quotient of differences",
+        text="BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=False)"),
+    row("batch norm 3d", lambda nn: nn.BatchNorm3d(2, track_running_stats=False), by_batch, (2, 2, 2, 3, 4),
+        state={"weight": (2,), "bias": (2,)}, loose=4, why="a quotient of differences",
+        text="BatchNorm3d(2, eps=1e-05, momentum=0.1, affine=True, track_running_stats=False)"),
+)
+
+TABLE = (*LAYERS, *NORMS, *ACTIVATIONS, *POOLS, *LOSSES)
