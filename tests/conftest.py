@@ -5,11 +5,15 @@ tests/parity, which compares with PyTorch, is collected only where it is install
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+import renaissance as rn
 
 collect_ignore = [] if importlib.util.find_spec("torch") else ["parity"]
 
@@ -19,6 +23,13 @@ GOLDEN = Path(__file__).parent / "golden"
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the texts in tests/golden anew, not compare with them")
     parser.addoption("--graphs", type=int, default=200, help="number of random programs in the long run of tests/fuzz")
+
+
+@pytest.fixture(autouse=True)
+def convolutions_on_the_reference_executor(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The cpu has no kernels for convolutions yet: tests of layers and models with them run on the reference executor."""
+    with rn.executor("reference") if {"conv", "models"} & set(re.split(r"\W", request.node.nodeid)) else contextlib.nullcontext():
+        yield
 
 
 @pytest.fixture
