@@ -17,6 +17,7 @@ import renaissance as rn
 
 collect_ignore = [] if importlib.util.find_spec("torch") else ["parity"]
 
+_CONVOLVES = re.compile(r"\bconv\b|numbers_of_torchvision|compiled_step_of_a_model|small_images|half_way|convolution_layers")
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -27,8 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True)
 def convolutions_on_the_reference_executor(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The cpu has no kernels for convolutions yet: tests of layers and models with them run on the reference executor."""
-    with rn.executor("reference") if {"conv", "models"} & set(re.split(r"\W", request.node.nodeid)) else contextlib.nullcontext():
+    """The cpu has no kernels for convolutions yet: tests that compute some run on the reference executor."""
+    with rn.executor("reference") if _CONVOLVES.search(request.node.nodeid) else contextlib.nullcontext():
         yield
 
 
