@@ -14,7 +14,7 @@ class LeNet(nn.Module):
 
     num_classes  features of the output
     in_channels  of the images
-    x            (N, in_channels, 28, 28);  returns (N, num_classes)
+    x            (N, in_channels, 28, 28), or (N, 28, 28) for one channel;  returns (N, num_classes)
     raises       ShapeError at the call for another size
     source       LeCun et al. 1998, figure 2
     """
@@ -30,7 +30,7 @@ class LeNet(nn.Module):
         )
 
     def forward(self, x: Any) -> Any:
-        return self.classifier(self.features(x))
+        return self.classifier(self.features(x if x.ndim == 4 else x.reshape(x.shape[0], 1, *x.shape[1:])))
 
 
 def lenet(**settings: Any) -> LeNet:
