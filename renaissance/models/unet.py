@@ -67,7 +67,7 @@ class UNet(nn.Module):
 def unet(**settings: Any) -> UNet:
     """U-Net for segmentation; settings are those of UNet.
 
-    31,037,698 parameters, images of 572 x 572
+    31,037,698 parameters, images of 512 x 512
 
     returns  UNet
     raises   as UNet
