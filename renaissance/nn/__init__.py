@@ -19,6 +19,9 @@ from renaissance.nn.activation import SiLU as SiLU
 from renaissance.nn.activation import Softmax as Softmax
 from renaissance.nn.activation import Softplus as Softplus
 from renaissance.nn.activation import Tanh as Tanh
+from renaissance.nn.batch_norm import BatchNorm1d as BatchNorm1d
+from renaissance.nn.batch_norm import BatchNorm2d as BatchNorm2d
+from renaissance.nn.batch_norm import BatchNorm3d as BatchNorm3d
 from renaissance.nn.container import Sequential as Sequential
 from renaissance.nn.convolution import Conv1d as Conv1d
 from renaissance.nn.convolution import Conv2d as Conv2d

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from renaissance.errors import ArgumentError, ShapeError
+from renaissance.nn.batch_norm import batch_norm as batch_norm
 from renaissance.ops import compose
 from renaissance.ops.compose import elu as elu
 from renaissance.ops.compose import gelu as gelu

@@ -299,6 +299,15 @@ CONVOLUTIONS = (
                    "ConvTranspose3d(2, 3, kernel_size=(2, 2, 2), stride=(3, 3, 3))", (2, 3, 2, 2, 2), 3, stride=3),
 )
 
+
+def by_batch(state: dict[str, Any], x: Any) -> Any:
+    """Batch norm by the statistics of the batch."""
+    axes, each = (0, *range(2, x.ndim)), (-1, *(1,) * (x.ndim - 2))
+    y = (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + 1e-5)
+    return y * state["weight"].reshape(each) + state["bias"].reshape(each) if state else y
+
+
+# Layers that keep statistics are tested in test_batch_norm.py: here a call must not change what the next one gives.
 NORMS = (
     row("layer norm", lambda nn: nn.LayerNorm(5), lambda state, x: np_layer_norm(x, 1, 1e-5, state["weight"], state["bias"]), (3, 4, 5),
         text="LayerNorm((5,), eps=1e-05, elementwise_affine=True)", state={"weight": (5,), "bias": (5,)}),
@@ -309,6 +318,18 @@ NORMS = (
         text="LayerNorm((4,), eps=1e-05, elementwise_affine=False)"),
     row("layer norm far from 0", lambda nn: nn.LayerNorm(6), lambda state, x: np_layer_norm(x, 1, 1e-5, state["weight"], state["bias"]),
         (2, 6), text="LayerNorm((6,), eps=1e-05, elementwise_affine=True)", state={"weight": (6,), "bias": (6,)}, domain=(98, 102)),
+    row("batch norm of vectors", lambda nn: nn.BatchNorm1d(3, track_running_stats=False), by_batch, (5, 3),
+        state={"weight": (3,), "bias": (3,)}, loose=4, why="a quotient of differences",
+        text="BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=False)"),
+    row("batch norm 1d", lambda nn: nn.BatchNorm1d(3, affine=False, track_running_stats=False), by_batch, (4, 3, 7),
+        loose=4, why="a quotient of differences",
+        text="BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=False, track_running_stats=False)"),
+    row("batch norm 2d", lambda nn: nn.BatchNorm2d(3, track_running_stats=False), by_batch, (2, 3, 24, 16),
+        state={"weight": (3,), "bias": (3,)}, loose=4, why="a quotient of differences",
+        text="BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=False)"),
+    row("batch norm 3d", lambda nn: nn.BatchNorm3d(2, track_running_stats=False), by_batch, (2, 2, 2, 3, 4),
+        state={"weight": (2,), "bias": (2,)}, loose=4, why="a quotient of differences",
+        text="BatchNorm3d(2, eps=1e-05, momentum=0.1, affine=True, track_running_stats=False)"),
 )
 
-TABLE = (*LAYERS, *ACTIVATIONS, *POOLS, *CONVOLUTIONS, *NORMS, *LOSSES)
+TABLE = (*LAYERS, *NORMS, *ACTIVATIONS, *POOLS, *CONVOLUTIONS, *LOSSES)
