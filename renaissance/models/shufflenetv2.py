@@ -7,6 +7,7 @@ from typing import Any
 
 from renaissance import nn
 from renaissance.errors import ArgumentError
+from renaissance.ops.convolution import channels_first, channels_last
 from renaissance.ops.movement import concat
 
 
@@ -21,8 +22,9 @@ def channel_shuffle(x: Any, groups: int) -> Any:
     raises   ShapeError where it does not divide
     source   Zhang et al. 2017, arXiv:1707.01083
     """
-    n, c, h, w = x.shape
-    return x.reshape(n, groups, c // groups, h, w).transpose(1, 2).reshape(n, c, h, w)
+    last = channels_last(x)
+    turned = last.reshape(*last.shape[:3], groups, x.shape[1] // groups).transpose(3, 4)
+    return channels_first(turned.reshape(*last.shape))
 
 
 def _pointwise(seen: int, made: int) -> list[nn.Module]:
@@ -90,12 +92,13 @@ class ShuffleNetV2(nn.Module):
             setattr(self, f"stage{i + 2}", nn.Sequential(InvertedResidual(seen, made, 2), *rest))
             seen = made
         self.conv5 = nn.Sequential(*_pointwise(seen, stages_out_channels[-1]))
+        self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
         self.fc = nn.Linear(stages_out_channels[-1], num_classes)
 
     def forward(self, x: Any) -> Any:
         x = self.maxpool(self.conv1(x))
         x = self.conv5(self.stage4(self.stage3(self.stage2(x))))
-        return self.fc(x.mean((2, 3)))
+        return self.fc(self.avgpool(x).flatten(1))
 
 
 def shufflenet_v2_x0_5(**settings: Any) -> ShuffleNetV2:
