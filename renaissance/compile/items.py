@@ -96,7 +96,7 @@ class _Draft:
         saved = saved_values(self._group, self._storage, self._writer.links)
         for n in self._group.members:
             if n.op.kind == "reduce":
-                if self._group.kind == "row":  # a column nest has one point stage, after its reduction
+                if self._group.kind == "row":  # a column nest has one point stage, after its reductions
                     points = self._points(points)
                 body = self._body(self._space.extents).result(n.inputs[0], self._space.map())
                 self._stages.append(Stage("reduce", body, (), n.op.name.removeprefix("reduce_")))

@@ -12,6 +12,7 @@ from renaissance.tensor import ones, tensor, zeros
 
 _SHAPES = {1: "(N, C) or (N, C, L)", 2: "(N, C, H, W)", 3: "(N, C, D, H, W)"}
 
+
 def batch_norm(x: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None, training: bool = False,
                momentum: Any = 0.1, eps: float = 1e-5) -> Any:
     """Bring every channel to mean 0 and variance 1 over the batch and all places, or in evaluation by running statistics.
@@ -68,13 +69,14 @@ class _BatchNorm(Module):
     def forward(self, x: Any) -> Any:
         if x.ndim not in self.axes:
             raise ShapeError(f"{type(self).__name__}: takes {self.shapes}, got shape {x.shape}")
-        tracked: Any = self.num_batches_tracked
-        kept = self.training and tracked is not None and x.size
-        counted = tracked + 1 if kept else tracked
-        momentum = 1.0 / counted.astype(self.running_mean.dtype) if kept and self.momentum is None else self.momentum
+        tracked = self.num_batches_tracked if self.training and x.size else None
+        counted = None if tracked is None else tracked + 1
+        momentum: Any = self.momentum
+        if momentum is None and counted is not None:
+            momentum = 1.0 / counted.astype("float32")
         y = batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias,
                        self.training or self.running_mean is None, momentum, self.eps)
-        if kept:  # last: an error above must leave all statistics as they were
+        if tracked is not None and counted is not None:  # last: an error above must leave all statistics as they were
             tracked.refill(counted.node)
         return y
 
