@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from renaissance.compile.movement_rules import reshaped
 from renaissance.compile.spread import interleaved, spread
+from renaissance.compile.winograd import by_tiles, gradient_by_tiles, winograd_tile
 from renaissance.ir.dtype import bfloat16
 from renaissance.ir.graph import Graph
 from renaissance.ir.node import Node, node
@@ -32,7 +33,19 @@ LEAF_PLACES = 4096  # products in one chain of a weight's gradient, where the pl
 
 def engines(graph: Graph, target: Target) -> Graph:
     """The graph with every convolution in the form that a kernel computes."""
-    return rewrite(graph, RULES)
+    def by_tiles_first(n: Node, users: Users) -> Node | None:
+        x, w = n.inputs
+        tile = winograd_tile(x.shape, w.shape, n.attr("geometry"), target, x.dtype)
+        return None if tile is None else by_tiles(n, tile, target)
+
+    def gradient_by_tiles_first(n: Node, users: Users) -> Node | None:
+        x = n.inputs[0]
+        tile = winograd_tile(x.shape, n.shape, n.attr("geometry"), target, x.dtype)
+        return None if tile is None else gradient_by_tiles(n, tile, target)
+
+    return rewrite(graph, (
+        Rule("a convolution by minimal filtering", ("conv",), by_tiles_first),
+        Rule("the gradient of its weight likewise", ("conv_weight",), gradient_by_tiles_first), *RULES))
 
 
 def _spread_out(n: Node, users: Users) -> Node | None:

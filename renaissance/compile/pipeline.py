@@ -34,7 +34,7 @@ class Pass:
 PASSES = (
     Pass("cut", cut, "first: no rule may look behind a leaf that was computed earlier"),
     Pass("simplify", simplify, "before fuse: fewer nodes, and marks such as stop_gradient are gone"),
-    Pass("layout", layout, "after simplify, which brings permutations together; before engines, which need the operands as they lie"),
+    Pass("layout", layout, "after simplify, which brings permutations together; before engines"),
     Pass("engines", engines, "after layout, which shows the operands; before all that knows products only"),
     Pass("distribute", distribute, "after simplify, which shows what is concatenated; before fuse, which puts the parts to work"),
     Pass("fuse", fuse, "needs the simplified graph; makes items, which the rest orders and places"),
