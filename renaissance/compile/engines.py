@@ -33,7 +33,19 @@ LEAF_PLACES = 4096  # products in one chain of a weight's gradient, where the pl
 
 def engines(graph: Graph, target: Target) -> Graph:
     """The graph with every convolution in the form that a kernel computes."""
-    return rewrite(graph, (*_tiled(target), *RULES))
+    def by_tiles_first(n: Node, users: Users) -> Node | None:
+        x, w = n.inputs
+        tile = winograd_tile(x.shape, w.shape, n.attr("geometry"), target, x.dtype)
+        return None if tile is None else by_tiles(n, tile, target)
+
+    def gradient_by_tiles_first(n: Node, users: Users) -> Node | None:
+        x = n.inputs[0]
+        tile = winograd_tile(x.shape, n.shape, n.attr("geometry"), target, x.dtype)
+        return None if tile is None else gradient_by_tiles(n, tile, target)
+
+    return rewrite(graph, (
+        Rule("a convolution by minimal filtering", ("conv",), by_tiles_first),
+        Rule("the gradient of its weight likewise", ("conv_weight",), gradient_by_tiles_first), *RULES))
 
 
 def _spread_out(n: Node, users: Users) -> Node | None:
@@ -137,22 +149,6 @@ def _depthwise_sums(n: Node, users: Users) -> Node | None:
     sums = node(DEPTHWISE_SUMS, (x, y), n.attrs)
     total = sum(Value(sums), axis=0).node
     return reshaped(node(PERMUTE, (total,), ((1, 0),)), n.shape)
-
-
-def _tiled(target: Target | None) -> tuple[Rule, ...]:
-    """The rules for what is done by tiles on a Target; without one, nothing is."""
-    def conv(n: Node, users: Users) -> Node | None:
-        x, w = n.inputs
-        tile = winograd_tile(x.shape, w.shape, n.attr("geometry"), target, x.dtype) if target else None
-        return by_tiles(n, tile, target) if target and tile else None
-
-    def conv_weight(n: Node, users: Users) -> Node | None:
-        x = n.inputs[0]
-        tile = winograd_tile(x.shape, n.shape, n.attr("geometry"), target, x.dtype) if target else None
-        return gradient_by_tiles(n, tile, target) if target and tile else None
-
-    return (Rule("a 3x3 convolution goes by tiles", ("conv",), conv),
-            Rule("the gradient of its weight goes by tiles", ("conv_weight",), conv_weight))
 
 
 RULES: tuple[Rule, ...] = (

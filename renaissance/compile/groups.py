@@ -9,7 +9,7 @@ from renaissance.ir.indexmap import Affine, Extents, IndexMap, NeedsSplit, NotAf
 from renaissance.ir.node import Node
 from renaissance.ir.shape import row_strides, size
 
-IMAGE_INPUTS = {"image_dot": 0, "image_sums": 1}  # which input is an image, read from memory by window
+IMAGE_INPUTS = {"image_dot": 0, "image_sums": 1}  # which input is an image
 
 
 ALONE = ("scatter", "winograd", "host")  # kinds of op that nothing is computed with, written to a buffer of their own

@@ -99,7 +99,7 @@ class _Draft:
         saved = saved_values(self._group, self._storage, self._writer.links)
         for n in self._group.members:
             if n.op.kind == "reduce":
-                if self._group.kind == "row":  # a column nest has one point stage, after its reduction
+                if self._group.kind == "row":  # a column nest has one point stage, after its reductions
                     points = self._points(points)
                 body = self._body(self._space.extents).result(n.inputs[0], self._space.map())
                 self._stages.append(Stage("reduce", body, (), n.op.name.removeprefix("reduce_")))
@@ -152,8 +152,8 @@ class _Draft:
         batch, m, n = dot.shape
         image = image_of(dot)
         bodies = [self._body(x.shape).result(x, dense(x.shape)) for x in (a, b)]
-        if image is not None and not is_image(bodies[image.right], image):
-            raise NotAffine(dot.inputs[image.right])
+        if image is not None and image.right and not is_image(bodies[1], image):
+            raise NotAffine(b)
         k = a.shape[2] if image is None or image.right else b.shape[1]
         return Contraction(batch, m, n, k, a.dtype, bodies[0], bodies[1], *self._epilogue(), image)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from renaissance.compile.groups import IMAGE_INPUTS, Group
+from renaissance.compile.groups import Group
 from renaissance.compile.links import CHEAP, Link, cost_of
 from renaissance.compile.partition import Partition
 from renaissance.compile.storage import Storage
@@ -125,8 +125,8 @@ class Keeping:
         return True
 
     def _table(self, reader: Node) -> Link | None:
-        """The link of the input that a node can only read from memory: the table of a gather, the image of a product."""
-        number = 0 if reader.op.kind == "gather" else IMAGE_INPUTS.get(reader.op.name)
+        """The link of the input that a node can only read from memory: the table of a gather, an image that is packed."""
+        number = 0 if reader.op.kind == "gather" else 1 if reader.op.name == "image_sums" else None
         return None if number is None else self._partition.links[reader][number]
 
     def _recipe(self, n: Node) -> Recipe | None:

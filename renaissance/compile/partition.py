@@ -21,6 +21,7 @@ MOST_MEMBERS = 160  # scalar instructions of one body: beyond that registers spi
 SMALL_BYTES = 1 << 15  # below this a launch costs more than the traffic of its values
 LATER_BYTES = 1 << 12  # merging for less waits until all nodes are placed: it must not keep a larger one from being legal
 NEAR_NODES = 32  # values made much earlier than they are needed would only wait in memory
+MOST_SEEN = 24  # nodes looked at to find out what a reduction reads in the end
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Partition:
         self._groups: dict[int, Group] = {}
         self._closed: set[int] = set()  # groups nothing may join
         self._later: list[tuple[int, int]] = []  # pairs of groups to merge at the end if that is still legal
+        self._columns: dict[tuple[int, ...], list[tuple[Node, set[Node]]]] = {}  # by sizes: reductions and what they read
         self.links: dict[Node, list[Link]] = {}
         self.readers: dict[Node, list[tuple[Node, Link]]] = {}
         computed = [n for n in order if size(n.shape) and self._is_computed(n)]
@@ -93,6 +95,8 @@ class Partition:
             number = self._dependence.add(needs)
             self._groups[number] = alone
             self._number[n] = number
+            if alone.kind == "column":
+                self._share_pass(n, alone)
             if n.op.name == "check" or (is_view(n) and n in self._storage.dense):
                 self._closed.add(number)
             return
@@ -104,6 +108,33 @@ class Partition:
                     self._try_merge(best, other)
                 else:
                     self._later.append((best, other))
+
+    def _share_pass(self, n: Node, alone: Group) -> None:
+        """Put a new column reduction to one that lies near and reads the same values: one pass over them does for both.
+
+        Now, and not at the end: what is computed from both would join the later one, which then waits for the earlier.
+        """
+        seen = self._seen(n, _points(alone))
+        earlier = self._columns.setdefault(alone.sizes, [])
+        for other, others in reversed(earlier):
+            if self._position[n] - self._position[other] > NEAR_NODES:
+                break
+            if seen & others and self._try_merge(self._number[other], self._number[n]):
+                break
+        earlier.append((n, seen))
+
+    def _seen(self, n: Node, points: int) -> set[Node]:
+        """What a reduction reads with about one value per point, and what that is computed from."""
+        seen: set[Node] = set()
+        stack = [n]
+        while stack and len(seen) < MOST_SEEN:
+            for link in self.links.get(stack.pop(), ()):
+                elements = min(size(v.shape) for v in (link.base, *link.path))
+                if 2 * elements > points and link.base not in seen:
+                    seen.add(link.base)
+                    if link.base.op.kind == "scalar":
+                        stack.append(link.base)
+        return seen
 
     def _may_join(self, n: Node, alone: Group, g: int, needs: set[int]) -> bool:
         """Whether `n` can be computed in group `g`: the spaces fit, no circle forms, the body stays short."""
@@ -253,6 +284,6 @@ def merged_group(a: Group, b: Group) -> Group | None:
         if a.kind in ("row", "column") and _points(a) == _points(b) * a.sizes[1]:
             return Group(a.kind, a.sizes, a.members + b.members, a.kept.union(b.members))
         return None
-    if a.kind == b.kind == "row" and a.sizes == b.sizes:
-        return Group("row", a.sizes, a.members + b.members, a.kept | b.kept)
+    if a.kind == b.kind and a.kind in ("row", "column") and a.sizes == b.sizes:
+        return Group(a.kind, a.sizes, a.members + b.members, a.kept | b.kept)
     return None

@@ -78,7 +78,8 @@ class Nest:
                      to accumulator i % 64, in order), folded by halves (j += j+32, then 16 ... 1); point stages run once per
                      outer point; map stages run over the whole row. Reduced rows are at most 4096 long.
     layout 'column'  the last dimension is kept, the one before it is reduced: one chain per output in index order, starting
-                     from the first element; at most 256 long. Stages: one reduce, then at most one point.
+                     from the first element; at most 256 long. Stages: reduces, which go through the elements together, then at
+                     most one point.
     """
 
     layout: str
@@ -105,6 +106,7 @@ class Image:
     groups: int
     right: bool
     leaves: int
+    spread: tuple[int, ...] = (1, 1, 1)
 
     @property
     def places(self) -> int:

@@ -65,13 +65,13 @@ def _sweep(graph: Graph, table: dict[str, list[Rule]]) -> tuple[Graph, str | Non
                 result, used = replaced, rule.name
                 break
         if n in numbers:
-            _number(result, numbers[n], numbers)
+            number_made(result, numbers[n], numbers)
         new[n] = result
     return Graph(graph.leaves, graph.scalars, tuple(new[o] for o in graph.outputs),
                  tuple((leaf, new[value]) for leaf, value in graph.assigns), numbers), used
 
 
-def _number(made: Node, number: int, numbers: dict[Node, int]) -> None:
+def number_made(made: Node, number: int, numbers: dict[Node, int]) -> None:
     """Let `made`, and what was made for it, stand for the node with this number."""
     stack = [made]
     while stack:

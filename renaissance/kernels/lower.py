@@ -21,6 +21,7 @@ from renaissance.kernels.schedules.contraction import lower_contraction
 from renaissance.kernels.schedules.depthwise import lower_depthwise
 from renaissance.kernels.schedules.nest import lower_row
 from renaissance.kernels.schedules.scatter import lower_scatter
+from renaissance.kernels.schedules.windows import lower_windows
 from renaissance.kernels.schedules.winograd import lower_winograd
 from renaissance.kernels.schedules.winograd_sums import lower_sums
 from renaissance.kernels.schedules.winograd_weights import lower_weight_gradient, lower_weights
@@ -36,6 +37,8 @@ def lower(item: Item, target: Target, threads: int) -> Lowered:
     """
     spec = item.spec
     try:
+        if isinstance(spec, Contraction) and spec.image is not None and not spec.image.right:
+            return lower_windows(item, spec, target, threads)
         if isinstance(spec, Contraction):
             return lower_contraction(item, target, threads)
         if isinstance(spec, Winograd):

@@ -84,9 +84,9 @@ def _counted(geometry: Geometry, image: Shape) -> tuple[int, ...]:
     return counts
 
 
-def _check_channels(image: int, made: int, each: int, groups: int) -> None:
-    if image != each * groups or made % groups:
-        raise ShapeError(f"conv: {groups} groups of {each} channels do not make the image's {image}, or do not divide the {made} "
+def _check_channels(image: int, made: int, seen: int, groups: int) -> None:
+    if image != seen * groups or made % groups:
+        raise ShapeError(f"conv: {groups} groups of {seen} channels do not make the image's {image}, or do not divide the {made} "
                          "channels made")
 
 
@@ -220,7 +220,8 @@ def _convolution(x: Any, weight: Any, bias: Any, geometry: Geometry, chosen: DTy
     return channels_first(reshape(y, (y.shape[0], *y.shape[1:4][3 - (x.ndim - 2):], y.shape[4])))
 
 
-def _each(op: str, name: str, value: Any, dims: int, least: int) -> tuple[int, ...]:
+def each(op: str, name: str, value: Any, dims: int, least: int) -> tuple[int, ...]:
+    """An argument of a function over `dims` axes, an int or one for each, as one for each."""
     values = (value,) * dims if sh.is_index(value) else tuple(value) if isinstance(value, (tuple, list)) else ()
     if len(values) != dims or not all(sh.is_index(v) and v >= least for v in values):
         raise ArgumentError(f"{op}: {name} must be an int, or {dims} of them, at least {least}, got {value!r}")
@@ -230,7 +231,7 @@ def _each(op: str, name: str, value: Any, dims: int, least: int) -> tuple[int, .
 def _paddings(op: str, padding: Any, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
               dims: int) -> tuple[tuple[int, int], ...]:
     if not isinstance(padding, str):
-        return tuple((p, p) for p in _each(op, "padding", padding, dims, 0))
+        return tuple((p, p) for p in each(op, "padding", padding, dims, 0))
     if padding == "valid":
         return ((0, 0),) * dims
     if padding != "same":
@@ -253,13 +254,13 @@ def _conv(dims: int, x: Any, weight: Any, bias: Any, stride: Sizes, padding: Siz
         raise ShapeError(f"{op}: x must have {dims + 2} axes, (N, C, sizes), or the same without N, got shape {x.shape}")
     if not (sh.is_index(groups) and groups >= 1):
         raise ArgumentError(f"{op}: groups must be an int, at least 1, got {groups!r}")
-    kernel, made, each = weight.shape[2:], weight.shape[0], weight.shape[1]
-    if x.shape[1] != each * groups or made % groups:
-        raise ShapeError(f"{op}: weight of shape {weight.shape} with groups={groups} takes {each * groups} channels and must "
-                         f"make a multiple of {groups}; x has shape {x.shape}")
+    kernel, made, taken = weight.shape[2:], weight.shape[0], weight.shape[1] * groups
+    if x.shape[1] != taken or made % groups:
+        raise ShapeError(f"{op}: weight of shape {weight.shape} with groups={groups} takes {taken} channels and must make "
+                         f"a multiple of {groups}; x has shape {x.shape}")
     if bias is not None and bias.shape != (made,):
         raise ShapeError(f"{op}: bias must be (K,) = ({made},), got {bias.shape}")
-    strides, dilations = _each(op, "stride", stride, dims, 1), _each(op, "dilation", dilation, dims, 1)
+    strides, dilations = each(op, "stride", stride, dims, 1), each(op, "dilation", dilation, dims, 1)
     paddings = _paddings(op, padding, kernel, strides, dilations, dims)
     counts = Geometry(kernel, strides, paddings, dilations, groups).windows(x.shape[2:])  # type: ignore[arg-type]
     if min((1, *kernel)) < 1 or min(counts) < 1:

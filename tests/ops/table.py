@@ -286,4 +286,21 @@ ACTIVATIONS = (
     activation("hardswish", lambda x: x * np.clip(x + 3, 0, 6) / 6), activation("mish", lambda x: x * np.tanh(softplus(x))),
 )
 
-TABLE = (*POINTWISE, *REDUCTIONS, *MOVEMENT, *POOLING, *CONVOLUTIONS, *PRODUCTS, *LOSSES, *ACTIVATIONS)
+
+
+def np_batch_norm(x: Any, w: Any, b: Any) -> Any:
+    axes, each = (0, *range(2, x.ndim)), (-1, *(1,) * (x.ndim - 2))
+    y = (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + 1e-3)
+    return y * w.reshape(each) + b.reshape(each)
+
+
+NORMS = (
+    OpCase("batch_norm", lambda x, w, b: F.batch_norm(x, None, None, w, b, True, eps=1e-3), np_batch_norm,
+           tuple((shape, (shape[1],), (shape[1],)) for shape in ((5, 3), (4, 2, 9), (2, 3, 20, 16), (2, 17, 5, 3), (1, 2, 3, 4, 5))),
+           loose=8, why="a quotient of differences"),
+    OpCase("batch_norm by statistics", lambda x, w, b: F.batch_norm(x, rn.tensor([0.5, -1.0, 2.0]), rn.tensor([0.5, 1.0, 2.0]), w, b, eps=1e-3),
+           lambda x, w, b: np.swapaxes((np.swapaxes(x, 1, -1) - [0.5, -1, 2]) / np.sqrt(np.array([0.5, 1, 2]) + 1e-3) * w + b, 1, -1),
+           (((5, 3), (3,), (3,)), ((2, 3, 4, 5), (3,), (3,)), ((0, 3, 4), (3,), (3,)))),
+)
+
+TABLE = (*POINTWISE, *NORMS, *REDUCTIONS, *MOVEMENT, *POOLING, *CONVOLUTIONS, *PRODUCTS, *LOSSES, *ACTIVATIONS)

@@ -1,7 +1,7 @@
 """Nests of layout 'column': the dimension before the last is reduced, lanes along the last.
 
 replaces  the stages' definition, point by point
-order     one chain for each output, in the order of the reduced index
+order     one chain for each output, in the order of the reduced index; reductions that follow each other share one loop
 tiles     4 vectors of 16 outputs at a time, then vectors under a mask, each through all stages
 chunks    outer rows and runs of columns
 share     of L2 speed: near 1 for short bodies; four chains hide the latency of additions
@@ -17,7 +17,7 @@ from renaissance.kernels import body as bodies
 from renaissance.kernels.arguments import Arguments, Frame
 from renaissance.kernels.collapse import simplified
 from renaissance.kernels.combine import Combine, Partial
-from renaissance.kernels.loops import I32, I64, PTR, Module, Value
+from renaissance.kernels.loops import I32, I64, PTR, Builder, Module, Value
 from renaissance.kernels.lowered import Lowered, code_key
 from renaissance.kernels.schedules.chunks import BLOCK, cut
 from renaissance.kernels.schedules.space import Region, Space, space
@@ -59,7 +59,7 @@ class _Columns:
         self.b = b = module.function(symbol, [("args", PTR), ("chunk", I64), ("scratch", PTR)])
         self.frame = Frame(b, arguments)
         self.length = None if length is None else self.frame[length]
-        self.sweeps = sweeps
+        self.together = _together(sweeps)
         region = Region(b, self.frame, where)
         start, end = region.start, region.end
         light = sum(s.cost for s in sweeps) <= _LIGHT
@@ -76,16 +76,16 @@ class _Columns:
         """All stages for some vectors of outputs, the first at `column`."""
         b = self.b
         carries: list[dict[tuple[int, int], Value]] = [{} for _ in range(vectors)]
-        for number, sweep in enumerate(self.sweeps):
-            if sweep.combine is not None:
-                for carry, result in zip(carries, self.reduce(sweep, sweep.combine, outer, column, mask, carries)):
-                    carry[number, 0] = result
-            elif sweep.kind == "point":
-                for carry, values in zip(carries, self.points(sweep, [*outer, None, column], mask, carries)):
-                    carry.update({(number, i): v for i, v in enumerate(values)})
+        for first, sweeps in self.together:
+            if sweeps[0].combine is not None:
+                for carry, results in zip(carries, self.reduce(sweeps, outer, column, mask, carries)):
+                    carry.update({(first + k, 0): result for k, result in enumerate(results)})
+            elif sweeps[0].kind == "point":
+                for carry, values in zip(carries, self.points(sweeps[0], [*outer, None, column], mask, carries)):
+                    carry.update({(first, i): v for i, v in enumerate(values)})
             elif self.length is not None:
                 with b.loop(0, self.length) as loop:
-                    self.points(sweep, [*outer, loop.index, column], mask, carries)
+                    self.points(sweeps[0], [*outer, loop.index, column], mask, carries)
 
     def points(self, sweep: Sweep, index: bodies.Index, mask: Value | None,
                carries: Sequence[bodies.Carries]) -> list[list[Value]]:
@@ -96,20 +96,45 @@ class _Columns:
             sweep.put(self.b, self.frame, v, index, LANES, mask, ahead=j * LANES)
         return values
 
-    def reduce(self, sweep: Sweep, combine: Combine, outer: list[Value], column: Value, mask: Value | None,
-               carries: Sequence[bodies.Carries]) -> list[Value]:
+    def reduce(self, sweeps: Sequence[Sweep], outer: list[Value], column: Value, mask: Value | None,
+               carries: Sequence[bodies.Carries]) -> list[list[Value]]:
+        """The results of several reductions, for each vector of a tile."""
         b = self.b
+        combines = [s.combine for s in sweeps if s.combine is not None]
         if self.length is None:
-            return [b.splat(combine.of_nothing(b), LANES)] * len(carries)
-        start = combine.start(b, LANES)
-        width = len(start)
+            return [[b.splat(c.of_nothing(b), LANES) for c in combines]] * len(carries)
+        start: Partial = tuple(v for c in combines for v in c.start(b, LANES))
         with b.loop(0, self.length, carried=start * len(carries)) as loop:
             position = b.splat(b.convert(loop.index, I32), LANES)
             following: list[Value] = []
             for j, carry in enumerate(carries):
-                values = bodies.emit(b, sweep.body, self.frame, [*outer, loop.index, column], LANES, mask, ahead=j * LANES,
-                                     carries=carry)
-                old: Partial = loop.carried[j * width:(j + 1) * width]
-                following += combine.merge(b, old, combine.element(b, values[-1], position))
+                old = loop.carried[j * len(start):(j + 1) * len(start)]
+                for sweep, combine, part in zip(sweeps, combines, _parts(combines, old, b)):
+                    values = bodies.emit(b, sweep.body, self.frame, [*outer, loop.index, column], LANES, mask, ahead=j * LANES,
+                                         carries=carry)
+                    following += combine.merge(b, part, combine.element(b, values[-1], position))
             loop.next(following)
-        return [combine.result(b, loop.results[j * width:(j + 1) * width]) for j in range(len(carries))]
+        return [[c.result(b, part) for c, part in zip(combines, _parts(combines, loop.results[j * len(start):], b))]
+                for j in range(len(carries))]
+
+
+def _parts(combines: Sequence[Combine], values: Sequence[Value], b: Builder) -> list[Partial]:
+    """What belongs to each of some reductions, of values that lie one after the other."""
+    parts, at = [], 0
+    for c in combines:
+        width = len(c.start(b, LANES))
+        parts.append(tuple(values[at:at + width]))
+        at += width
+    return parts
+
+
+def _together(sweeps: Sequence[Sweep]) -> list[tuple[int, list[Sweep]]]:
+    """The stages, reductions that follow each other and do not need each other as one; with the number of the first of them."""
+    runs: list[tuple[int, list[Sweep]]] = []
+    for number, sweep in enumerate(sweeps):
+        joins = bool(runs) and sweep.combine is not None and runs[-1][1][0].combine is not None
+        if joins and all(i.op != "carry" or i.attr[0] < runs[-1][0] for i in sweep.body):  # type: ignore[index]
+            runs[-1][1].append(sweep)
+        else:
+            runs.append((number, [sweep]))
+    return runs

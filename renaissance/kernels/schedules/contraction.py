@@ -14,17 +14,17 @@ from dataclasses import replace
 
 from renaissance.errors import KernelError
 from renaissance.ir.dtype import bfloat16, float32, float64
-from renaissance.ir.plan import Contraction, Image, Instr, Item, Operand
+from renaissance.ir.plan import Contraction, Item, Operand
 from renaissance.ir.target import Target
 from renaissance.kernels.lowered import Lowered, Slot, code_key
 from renaissance.kernels.schedules import row_walk
 from renaissance.kernels.schedules import walk as panel_walk
-from renaissance.kernels.schedules.epilogue import Panel, epilogue
+from renaissance.kernels.schedules.epilogue import epilogue, panel_kinds
 from renaissance.kernels.schedules.image import ImageSource, image_source
 from renaissance.kernels.schedules.image import room_bytes as image_room_bytes
 from renaissance.kernels.schedules.microkernel import Unit, unit_for
 from renaissance.kernels.schedules.packing import copy_cycles, stage_pitch
-from renaissance.kernels.schedules.source import Source, packing_way, plain_access, source, turned
+from renaissance.kernels.schedules.source import packing_way, plain_access, source, turned
 from renaissance.kernels.schedules.tiling import Copies, Tiling, ceil_div, choose, even, round_up
 from renaissance.kernels.schedules.walk import Recipe
 
@@ -57,21 +57,18 @@ def lower_contraction(item: Item, target: Target, threads: int) -> Lowered:
         names = ", ".join(d.name for d in _DTYPES)
         raise KernelError(f"a contraction of {spec.dtype.name} has no code; supported are {names}: cast the operands")
     unit = unit_for(spec.dtype, target)
-    a_image, b_image = (spec.image if spec.image is not None and spec.image.right == right else None for right in (False, True))
-    direct = a_image is None and _is_direct(spec, item.operands, unit, target)
-    copies = Copies(_IMAGE_CYCLES if a_image is not None else 0.0 if direct else copy_cycles(spec.a, unit),
-                    _IMAGE_CYCLES if b_image is not None else copy_cycles(spec.b, unit))
+    direct = _is_direct(spec, item.operands, unit, target)
+    copies = Copies(0.0 if direct else copy_cycles(spec.a, unit),
+                    copy_cycles(spec.b, unit) if spec.image is None else _IMAGE_CYCLES)
     tiling = choose(spec, unit, target, threads, copies=copies)
-    def factor(body: tuple[Instr, ...], image: Image | None, dimension: int) -> Source | ImageSource:
-        if image is not None:
-            return image_source(body, image, item.operands)
-        way = "direct" if direct and dimension == 1 else packing_way(
-            body, item.operands, spec.dtype, unit, k=spec.k, k_block=tiling.k_block, width_dimension=dimension)
-        return source(body, item.operands, way, width_dimension=dimension)
-
-    recipe = Recipe(
-        unit, tiling.heights, _panels(spec.n, tiling), tiling.a_width, factor(spec.a, a_image, 1), factor(spec.b, b_image, 2),
-        epilogue(spec.epilogue, spec.stores, item.operands))
+    a_way, b_way = (
+        packing_way(body, item.operands, spec.dtype, unit, k=spec.k, k_block=tiling.k_block, width_dimension=dimension)
+        for body, dimension in ((spec.a, 1), (spec.b, 2)))
+    a = source(spec.a, item.operands, "direct" if direct else a_way, width_dimension=1)
+    b = (source(spec.b, item.operands, b_way, width_dimension=2) if spec.image is None
+         else image_source(spec.b, spec.image, item.operands))
+    panels = panel_kinds(spec.n, unit.lanes, tiling.vectors, tiling.panels, tiling.last_vectors)
+    recipe = Recipe(unit, tiling.heights, panels, tiling.a_width, a, b, epilogue(spec.epilogue, spec.stores, item.operands))
     by_rows = _is_by_rows(recipe, tiling)
     walk = row_walk if by_rows else panel_walk
     numbers, scratch_bytes = _row_numbers(spec, tiling, recipe, target) if by_rows else _numbers(spec, tiling, recipe)
@@ -92,12 +89,11 @@ def _row_numbers(spec: Contraction, tiling: Tiling, recipe: Recipe, target: Targ
     """The numbers of the argument block of a walk by rows, and the bytes of scratch."""
     unit, shared, room = tiling.unit, *_shared_numbers(spec, tiling, recipe)
     b_step = round_up(tiling.k_block * tiling.width * unit.bytes, 64)
-    slack = _slack(tiling, recipe)
     group_tiles = min(tiling.tiles, tiling.group_tiles, _ROW_GROUP)
     band_panels = even(tiling.panels, max(1, target.l2_bytes * 3 // 8 // b_step))
     sums_row = (ceil_div(band_panels * tiling.width * unit.bytes, 64) | 1) * 64  # odd, so that rows do not collide
     numbers, end = _laid_out({
-        "a_at": 0 if recipe.a.way == "direct" else group_tiles * shared["a_step"] + slack, "b_at": band_panels * b_step,
+        "a_at": 0 if recipe.a.way == "direct" else group_tiles * shared["a_step"], "b_at": band_panels * b_step,
         "sums_at": tiling.rows * sums_row, "room_at": room})
     bands = ceil_div(tiling.panels, band_panels)
     numbers |= shared | {"group_tiles": group_tiles, "band_panels": band_panels, "bands": bands,
@@ -110,15 +106,9 @@ def _shared_numbers(spec: Contraction, tiling: Tiling, recipe: Recipe) -> tuple[
     pitch = stage_pitch(tiling.k_block, tiling.unit)
     a_step = round_up(tiling.k_block * tiling.a_width * tiling.unit.bytes, 64)
     room = pitch * tiling.unit.lanes if "staged" in (recipe.a.way, recipe.b.way) else 0
-    for factor, vectors in ((recipe.a, tiling.a_width // tiling.unit.lanes), (recipe.b, tiling.vectors)):
-        if isinstance(factor, ImageSource):
-            room = max(room, image_room_bytes(tiling.unit, vectors))
+    if isinstance(recipe.b, ImageSource):
+        room = max(room, image_room_bytes(tiling.unit, tiling.vectors))
     return {"m": spec.m, "n": spec.n, "k": spec.k, "a_step": a_step, "pitch": pitch}, room
-
-
-def _slack(tiling: Tiling, recipe: Recipe) -> int:
-    """Bytes behind packed rows of A that the last square of a run of an image may reach into."""
-    return tiling.unit.lanes * tiling.a_width * tiling.unit.bytes if isinstance(recipe.a, ImageSource) else 0
 
 
 def _laid_out(sizes: dict[str, int]) -> tuple[dict[str, int], int]:
@@ -155,22 +145,12 @@ def _is_direct(spec: Contraction, operands: Sequence[Operand], unit: Unit, targe
     return not aliased or target.l1_bytes >= _WIDE_CACHE_BYTES or spec.n <= _FEW_COLUMNS
 
 
-def _panels(n: int, tiling: Tiling) -> tuple[Panel, ...]:
-    """The kinds of panels: the usual ones, and the last where it has fewer vectors."""
-    partial = n - (tiling.panels - 1) * tiling.width != tiling.last_vectors * tiling.unit.lanes
-    if tiling.panels <= 1:
-        return (Panel(tiling.last_vectors, (partial,)),)
-    if tiling.last_vectors == tiling.vectors:
-        return (Panel(tiling.vectors, (False, True) if partial else (False,)),)
-    return Panel(tiling.vectors, (False,)), Panel(tiling.last_vectors, (partial,))
-
-
 def _numbers(spec: Contraction, tiling: Tiling, recipe: Recipe) -> tuple[dict[str, int], int]:
     """The numbers of the argument block, and the bytes of scratch."""
     unit, shared, room = tiling.unit, *_shared_numbers(spec, tiling, recipe)
     sums_step = round_up(tiling.rows * tiling.width * unit.bytes, 64)
     numbers, end = _laid_out({
-        "a_at": 0 if recipe.a.way == "direct" else tiling.group_tiles * shared["a_step"] + _slack(tiling, recipe),
+        "a_at": 0 if recipe.a.way == "direct" else tiling.group_tiles * shared["a_step"],
         "b_at": round_up(tiling.k_block * tiling.width * unit.bytes, 64),
         "sums_at": sums_step * (tiling.group_tiles * tiling.band_panels if tiling.k_blocks > 1 else 1),
         "room_at": room})

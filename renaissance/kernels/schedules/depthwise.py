@@ -14,12 +14,12 @@ import math
 from dataclasses import dataclass
 
 from renaissance.ir.dtype import float64
-from renaissance.ir.plan import Depthwise, Instr, Item, Operand
+from renaissance.ir.plan import Depthwise, Item
 from renaissance.ir.target import Target
-from renaissance.kernels import body as bodies
-from renaissance.kernels.arguments import Arguments, Frame
-from renaissance.kernels.loops import I1, I64, PTR, Builder, Module, Value
+from renaissance.kernels.loops import I64, PTR, Builder, Module, Value
 from renaissance.kernels.lowered import Lowered, Slot, code_key
+from renaissance.kernels.schedules.band import NUMBERS as BAND_NUMBERS
+from renaissance.kernels.schedules.band import Band, BandOperand, band_numbers, clearer, filler
 from renaissance.kernels.schedules.epilogue import Epilogue, epilogue, finisher
 from renaissance.kernels.schedules.microkernel import Unit
 from renaissance.kernels.schedules.tiling import ceil_div, even, round_up
@@ -29,26 +29,7 @@ _ACCUMULATORS = 9     # taps that are summed together
 _BLOCK = 128          # channels in a block
 _CHUNKS_PER_THREAD = 6
 
-NUMBERS = (*(f"{name}{axis}" for name in ("count", "taps", "stride", "low", "dilation", "spread", "size") for axis in range(3)),
-           "channels", "block", "blocks", "band", "bands", "rows", "columns", "first", "end", "pitch", "right_at", "sums_at",
-           "table_at")
-
-
-@dataclass(frozen=True)
-class _Operand:
-    """A body bound to its slots."""
-
-    arguments: Arguments
-    body: tuple[Instr, ...]
-
-    @staticmethod
-    def of(body: tuple[Instr, ...], operands: tuple[Operand, ...], rank: int) -> _Operand:
-        arguments = Arguments(operands, vector=rank - 1)
-        return _Operand(arguments, arguments.bind(body))
-
-    @property
-    def size_bytes(self) -> int:
-        return 8 * len(self.arguments.slots)
+NUMBERS = (*BAND_NUMBERS, "channels", "block", "blocks", "band", "bands", "right_at", "sums_at", "table_at")
 
 
 @dataclass(frozen=True)
@@ -60,15 +41,14 @@ class Recipe:
     """
 
     unit: Unit
-    image: _Operand
-    right: _Operand
+    image: BandOperand
+    right: BandOperand
     epilogue: Epilogue
     taps: int
     at_once: int
 
     def structure(self) -> object:
-        return (self.unit, self.taps, self.at_once, self.image.body, self.image.arguments.structure(), self.right.body,
-                self.right.arguments.structure(), self.epilogue.structure())
+        return self.unit, self.taps, self.at_once, self.image.structure(), self.right.structure(), self.epilogue.structure()
 
 
 def lower_depthwise(item: Item, spec: Depthwise, target: Target, threads: int) -> Lowered:
@@ -84,7 +64,7 @@ def lower_depthwise(item: Item, spec: Depthwise, target: Target, threads: int) -
     unit = Unit("f64" if wide else "f32", 1, target.vector_bytes // (8 if wide else 4))
     taps = math.prod(spec.kernel)
     at_once = next(n for n in _AT_ONCE if n <= spec.windows[2])
-    image, right = _Operand.of(spec.image, item.operands, 5), _Operand.of(spec.right, item.operands, 5 if spec.sums else 2)
+    image, right = BandOperand.of(spec.image, item.operands, 5), BandOperand.of(spec.right, item.operands, 5 if spec.sums else 2)
     recipe = Recipe(unit, image, right,
                     epilogue(spec.epilogue, spec.stores, item.operands), taps if spec.sums else 0, 1 if spec.sums else at_once)
     numbers, chunks, scratch_bytes = _numbers(spec, unit, target, threads)
@@ -100,38 +80,21 @@ def _numbers(spec: Depthwise, unit: Unit, target: Target, threads: int) -> tuple
     block = round_up(even(channels, _BLOCK), unit.lanes)
     blocks = ceil_div(channels, block)
     pitch = block * unit.bytes
-    columns = (spec.windows[2] - 1) * spec.strides[2] + (s - 1) * spec.dilations[2] + 1
-    reach = (r - 1) * spec.dilations[1] + 1
-
-    def rows_of(band: int) -> int:
-        return (band - 1) * spec.strides[1] + reach
-
-    if spec.sums:
-        band = spec.leaf_rows
-    else:
-        planes = spec.extents[0] * spec.windows[0] * blocks
-        most = max(1, ceil_div(spec.windows[1] * planes, threads * _CHUNKS_PER_THREAD))
-        band = spec.windows[1]
-        while band > 1 and (band > most or t * rows_of(band) * columns * pitch > target.l2_bytes // 2):
-            band = ceil_div(band, 2)
+    planes = spec.extents[0] * spec.windows[0] * blocks
+    band = spec.leaf_rows if spec.sums else even(spec.windows[1], max(1, ceil_div(spec.windows[1] * planes,
+                                                                                 threads * _CHUNKS_PER_THREAD)))
+    while not spec.sums and band > 1 and band_numbers(spec, band, pitch)[1] > target.l2_bytes // 2:
+        band = ceil_div(band, 2)
     bands = ceil_div(spec.windows[1], band)
-    rows = rows_of(band)
-    low, spread = spec.lows[2], spec.spread[2]
-    sizes = {"image": t * rows * columns * pitch, "right_at": (band * spec.windows[2] if spec.sums else t * r * s) * pitch,
+    numbers, size = band_numbers(spec, band, pitch)
+    sizes = {"image": size, "right_at": (band * spec.windows[2] if spec.sums else t * r * s) * pitch,
              "sums_at": (t * r * s if spec.sums else spec.windows[2]) * pitch, "table_at": 8 * t * r * s}
-    starts, end = {}, 0
+    end = 0
     for name, size in sizes.items():
-        starts[name] = end
+        numbers[name] = end
         end += round_up(size, 64)
-    numbers = {
-        **{f"{name}{axis}": v for name, values in (
-            ("count", spec.windows), ("taps", spec.kernel), ("stride", spec.strides), ("low", spec.lows),
-            ("dilation", spec.dilations), ("spread", spec.spread), ("size", spec.extents[1:4])) for axis, v in enumerate(values)},
-        "channels": channels, "block": block, "blocks": blocks, "band": band, "bands": bands, "rows": rows, "columns": columns,
-        # the places of the image that lie in the columns: first up to end
-        "first": max(0, ceil_div(-low, spread)), "end": max(0, min(spec.extents[3], (columns - 1 - low) // spread + 1)),
-        "pitch": pitch, **starts}
-    return numbers, spec.extents[0] * spec.windows[0] * bands * blocks, end
+    numbers |= {"channels": channels, "block": block, "blocks": blocks, "band": band, "bands": bands}
+    return numbers, planes * bands, end
 
 
 class _Chunk:
@@ -147,11 +110,11 @@ class _Chunk:
         rest, block = self._divided(b.param("chunk"), "blocks")
         self.leaf = rest  # (image, plane, band)
         rest, band = self._divided(rest, "bands")
-        self.n, self.plane = self._divided(rest, "count0")
+        image, plane = self._divided(rest, "count0")
         self.channel = b.mul(block, self["block"])
         self.width = b.min(self["block"], b.sub(self["channels"], self.channel))
-        self.row = b.mul(band, self["band"])
-        self.rows = b.min(self["band"], b.sub(self["count1"], self.row))
+        row = b.mul(band, self["band"])
+        self.band = Band(b, self.numbers, b.param("scratch"), image, plane, row, b.min(self["band"], b.sub(self["count1"], row)))
 
     def __getitem__(self, name: str) -> Value:
         return self.numbers[name]
@@ -161,25 +124,20 @@ class _Chunk:
         quotient = b.udiv(x, self[name])
         return quotient, b.sub(x, b.mul(quotient, self[name]))
 
-    def scratch(self, name: str | None) -> Value:
-        b = self.b
-        return b.param("scratch") if name is None else b.offset(b.param("scratch"), self[name])
-
-    def image_at(self, plane: Value, row: Value, column: Value) -> Value:
-        """Where a place of the band is in scratch, in bytes from its beginning."""
-        b = self.b
-        return b.mul(b.add(b.mul(b.add(b.mul(plane, self["rows"]), row), self["columns"]), column), self["pitch"])
+    def scratch(self, name: str) -> Value:
+        return self.b.offset(self.b.param("scratch"), self[name])
 
 
 def _build(name: str, recipe: Recipe, target: Target) -> Module:
     """The loop program; it exports `name`."""
     module = Module(name)
-    fill_image = _filler(module, "fill_image", recipe.image, recipe.unit, 5)
-    fill_right = _filler(module, "fill_right", recipe.right, recipe.unit, 5 if recipe.taps else 2)
+    fill_image = filler(module, "fill_image", recipe.image, recipe.unit, 5)
+    fill_right = filler(module, "fill_right", recipe.right, recipe.unit, 5 if recipe.taps else 2)
+    clear = clearer(module)
     finish = finisher(module, "finish", recipe.epilogue, recipe.unit, target)
     b = module.function(name, [("args", PTR), ("chunk", I64), ("scratch", PTR)])
     at = _Chunk(b, recipe)
-    _fill_band(b, at, fill_image, recipe.unit)
+    at.band.fill(fill_image, b.param("args"), at.channel, at.width, clear)
     _tap_table(b, at)
     if recipe.taps:
         _sums(b, at, recipe, fill_right, finish)
@@ -188,78 +146,11 @@ def _build(name: str, recipe: Recipe, target: Target) -> Module:
     return module
 
 
-def _filler(module: Module, name: str, operand: _Operand, unit: Unit, rank: int) -> Builder:
-    """Add the function that computes `count` places along the last but one dimension into scratch, `width` channels each.
-
-    Its parameters: args, the index of the first place, width, count, to, and pitch (bytes from one place to the next).
-    """
-    index = [f"i{d}" for d in range(rank)]
-    b = module.function(name, [("args", PTR), *((i, I64) for i in index), ("width", I64), ("count", I64), ("to", PTR),
-                               ("pitch", I64)], exported=False, noinline=True)
-    frame = Frame(b, operand.arguments)
-    width, lanes = b.param("width"), unit.lanes
-    rest = b.urem(width, lanes)
-    whole = b.sub(width, rest)
-    with b.loop(0, b.param("count")) as place:
-        to = b.offset(b.param("to"), b.mul(place.index, b.param("pitch")))
-        head = [b.param(i) for i in index[:-2]]
-
-        def put(channel: Value, mask: Value | None) -> None:
-            at = [*head, b.add(b.param(index[-2]), place.index), b.add(b.param(index[-1]), channel)]
-            value = bodies.emit(b, operand.body, frame, at, lanes, mask)[-1]
-            b.store(value, b.offset(to, b.mul(channel, unit.bytes)))
-
-        with b.loop(0, whole, lanes) as loop:
-            put(loop.index, None)
-        with b.if_(b.cmp("gt", rest, 0)):
-            put(whole, b.lane_mask(rest, lanes))
-    return b
-
-
-def _zeroes(b: Builder, unit: Unit, to: Value, size_bytes: Value) -> None:
-    with b.loop(0, size_bytes, unit.lanes * unit.bytes) as loop:
-        b.store(b.const(unit.vector, 0.0), b.offset(to, loop.index))
-
-
-def _fill_band(b: Builder, at: _Chunk, fill: Builder, unit: Unit) -> None:
-    """Everything that the band's windows see, zeros where there is no image."""
-    zero = b.const(I64, 0)
-    needed = b.add(b.mul(b.sub(at.rows, 1), at["stride1"]), b.add(b.mul(b.sub(at["taps1"], 1), at["dilation1"]), 1))
-    with b.loop(0, at["taps0"]) as plane, b.loop(0, needed) as row:
-        d = b.sub(b.add(b.mul(at.plane, at["stride0"]), b.mul(plane.index, at["dilation0"])), at["low0"])
-        h = b.sub(b.add(b.mul(at.row, at["stride1"]), row.index), at["low1"])
-        exists: Value = b.const(I1, 1)
-        place = []
-        for axis, spot in enumerate((d, h)):
-            quotient = b.udiv(b.max(spot, 0), at[f"spread{axis}"])
-            here = b.and_(b.cmp("eq", b.mul(quotient, at[f"spread{axis}"]), spot), b.cmp("lt", quotient, at[f"size{axis}"]))
-            exists = b.and_(exists, here)
-            place.append(quotient)
-        to = b.offset(at.scratch(None), at.image_at(plane.index, row.index, zero))
-        whole = b.mul(at["columns"], at["pitch"])
-        with b.if_else(exists) as (inside, outside):
-            with inside:
-                step = b.mul(at["spread2"], at["pitch"])
-                start = b.add(b.mul(at["first"], step), b.mul(at["low2"], at["pitch"]))
-                count = b.max(b.sub(at["end"], at["first"]), 0)
-                behind = b.add(start, b.mul(count, step))
-                with b.if_else(b.and_(b.cmp("eq", at["spread2"], 1), b.cmp("gt", count, 0))) as (dense, spread):
-                    with dense:
-                        _zeroes(b, unit, to, start)
-                        _zeroes(b, unit, b.offset(to, behind), b.sub(whole, behind))
-                    with spread:
-                        _zeroes(b, unit, to, whole)
-                b.call(fill, b.param("args"), at.n, *place, at["first"], at.channel, at.width, count, b.offset(to, start), step)
-            with outside:
-                _zeroes(b, unit, to, whole)
-
-
 def _tap_table(b: Builder, at: _Chunk) -> None:
     """Bytes from a window's first place in scratch to each of its taps."""
     with b.loop(0, at["taps0"]) as t, b.loop(0, at["taps1"]) as r, b.loop(0, at["taps2"]) as s:
         number = b.add(b.mul(b.add(b.mul(t.index, at["taps1"]), r.index), at["taps2"]), s.index)
-        distance = at.image_at(t.index, b.mul(r.index, at["dilation1"]), b.mul(s.index, at["dilation2"]))
-        b.store(distance, b.offset(at.scratch("table_at"), b.mul(number, 8)))
+        b.store(at.band.tap(t.index, r.index, s.index), b.offset(at.scratch("table_at"), b.mul(number, 8)))
 
 
 def _forward(b: Builder, at: _Chunk, recipe: Recipe, fill_right: Builder, finish: Builder) -> None:
@@ -269,11 +160,10 @@ def _forward(b: Builder, at: _Chunk, recipe: Recipe, fill_right: Builder, finish
     vector_bytes = unit.lanes * unit.bytes
     step = b.mul(at["stride2"], at["pitch"])
     last = b.sub(at["count2"], recipe.at_once)
-    with b.loop(0, at.rows) as row:
+    with b.loop(0, at.band.rows) as row:
         with b.loop(0, b.mul(at.width, unit.bytes), vector_bytes) as vector, b.loop(0, at["count2"], recipe.at_once) as block:
             window = b.min(block.index, last)  # the last block may do some windows again
-            seen = b.offset(at.scratch(None), b.add(
-                at.image_at(zero, b.mul(row.index, at["stride1"]), b.mul(window, at["stride2"])), vector.index))
+            seen = b.offset(at.band.window(row.index, window), vector.index)
             right = b.offset(at.scratch("right_at"), vector.index)
             sums = [b.const(unit.vector, 0.0)] * recipe.at_once
             with b.loop(0, taps, carried=[right, *sums]) as tap:
@@ -286,16 +176,16 @@ def _forward(b: Builder, at: _Chunk, recipe: Recipe, fill_right: Builder, finish
             to = b.offset(at.scratch("sums_at"), b.add(b.mul(window, at["pitch"]), vector.index))
             for j, total in enumerate(tap.results[1:]):
                 b.store(total, b.offset(to, b.mul(at["pitch"], j)))
-        plane = b.add(b.mul(at.n, at["count0"]), at.plane)
-        first = b.mul(b.add(b.mul(plane, at["count1"]), b.add(at.row, row.index)), at["count2"])
+        first = at.band.first_window(row.index)
         b.call(finish, at.end_args, zero, first, at["count2"], at.channel, at.width, at.scratch("sums_at"), at["pitch"])
 
 
 def _sums(b: Builder, at: _Chunk, recipe: Recipe, fill_right: Builder, finish: Builder) -> None:
     unit, zero = recipe.unit, b.const(I64, 0)
     row_bytes = b.mul(at["count2"], at["pitch"])
-    with b.loop(0, at.rows) as row:
-        b.call(fill_right, at.right_args, at.n, at.plane, b.add(at.row, row.index), zero, at.channel, at.width, at["count2"],
+    with b.loop(0, at.band.rows) as row:
+        index = (at.band.image, at.band.plane, b.add(at.band.row, row.index), zero, at.channel)
+        b.call(fill_right, at.right_args, *index, at.width, at["count2"],
                b.offset(at.scratch("right_at"), b.mul(row.index, row_bytes)), at["pitch"])
     vector_bytes = unit.lanes * unit.bytes
     step = b.mul(at["stride2"], at["pitch"])
@@ -304,8 +194,8 @@ def _sums(b: Builder, at: _Chunk, recipe: Recipe, fill_right: Builder, finish: B
             count = min(_ACCUMULATORS, recipe.taps - first)
             distances = [b.load(b.offset(at.scratch("table_at"), 8 * (first + j)), I64) for j in range(count)]
             sums = [b.const(unit.vector, 0.0)] * count
-            with b.loop(0, at.rows, carried=sums) as row:
-                seen = b.offset(at.scratch(None), b.add(at.image_at(zero, b.mul(row.index, at["stride1"]), zero), vector.index))
+            with b.loop(0, at.band.rows, carried=sums) as row:
+                seen = b.offset(at.band.window(row.index, zero), vector.index)
                 right = b.offset(at.scratch("right_at"), b.add(b.mul(row.index, row_bytes), vector.index))
                 with b.loop(0, at["count2"], carried=[seen, right, *row.carried]) as window:
                     place, other = window.carried[:2]

@@ -23,6 +23,16 @@ class Panel:
     partial: tuple[bool, ...]
 
 
+def panel_kinds(n: int, lanes: int, vectors: int, panels: int, last_vectors: int) -> tuple[Panel, ...]:
+    """The kinds of panels of n columns: the usual ones, and the last where it has fewer vectors."""
+    partial = n - (panels - 1) * vectors * lanes != last_vectors * lanes
+    if panels <= 1:
+        return (Panel(last_vectors, (partial,)),)
+    if last_vectors == vectors:
+        return (Panel(vectors, (False, True) if partial else (False,)),)
+    return Panel(vectors, (False,)), Panel(last_vectors, (partial,))
+
+
 @dataclass(frozen=True)
 class Epilogue:
     """A body over (batch, row, column) bound to its slots, with the (place, instruction) of each store."""

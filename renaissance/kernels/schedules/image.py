@@ -1,9 +1,8 @@
-"""Windows of an image as a factor of a product: packed from the image itself, tap by tap.
+"""Windows of an image as the second factor of a product: packed from the image itself, window by window.
 
-As A, a row is a window and k runs over (tap, channel): neighbouring taps along the last axis lie side by side in memory, so a
-row consists of a few runs, which are read as vectors and turned. As B, k runs over the windows and
-lanes lie along (tap, channel). Places outside the image are 0; they are looked for only where a tile
-touches the border. The geometry is in the argument block, so that one kernel serves all convolutions of a dtype and tile.
+k runs over the windows, lanes lie along (tap, channel). Neighbouring taps along the last axis lie side by side in memory, and so
+do most lanes of a vector. Places outside the image are 0; they are looked for only where a window touches the border. The
+geometry is in the argument block, so that one kernel serves all convolutions of a dtype and tile.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from renaissance.kernels.arguments import Arguments, Frame, Place
 from renaissance.kernels.loops import I64, PTR, Builder, Module, Value, vec
 from renaissance.kernels.numbers import from_memory, memory
 from renaissance.kernels.schedules.microkernel import Unit
-from renaissance.kernels.schedules.packing import pair, transpose
+from renaissance.kernels.schedules.packing import pair
 
 # 64-bit numbers by lane that a packer keeps in its room.
-_TABLES = ("base", "depth", "row", "column", "low", "high")
+_TABLES = ("base", "depth", "row", "column")
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,7 @@ class ImageSource:
     arguments: Arguments
     names: tuple[str, ...]
     dtype: DType
-    way: str  # 'image' with windows along the width, 'taps' with (tap, channel)
-    is_load = False
+    way = "image"
 
     @property
     def place(self) -> Place:
@@ -43,24 +41,21 @@ class ImageSource:
 
     def structure(self) -> object:
         """What of it shapes code."""
-        return self.way, self.dtype.name, self.arguments.structure()
+        return self.dtype.name, self.arguments.structure()
 
 
 def image_source(body: Sequence[Instr], image: Image, operands: Sequence[Operand]) -> ImageSource:
-    """The ImageSource of a contraction's operand, which is a plain load."""
+    """The ImageSource of a contraction's second operand, which is a plain load."""
     access: Access = body[0].attr  # type: ignore[assignment]
     arguments = Arguments(operands, vector=4)
     arguments.place(access)
-    each = image.extents[4] // image.groups
-    joined = image.dilations[2] == 1 and access.strides[3] == each  # taps along the last axis are neighbours in memory
     numbers = {
         **_by_axis("size", image.extents[1:4]), **_by_axis("count", image.windows), **_by_axis("taps", image.kernel),
         **_by_axis("stride", image.strides), **_by_axis("low", image.lows), **_by_axis("dilation", image.dilations),
-        "each": each, "leaves": image.leaves, "leaf_places": image.places // image.leaves,
-        "in_run": image.kernel[2] if joined else 1, "runs": 1 if joined else image.kernel[2]}
+        "each": image.extents[4] // image.groups, "leaves": image.leaves, "leaf_places": image.places // image.leaves}
     for value in numbers.values():
         arguments.int(value)
-    return ImageSource(arguments, tuple(numbers), operands[access.operand].dtype, "taps" if image.right else "image")
+    return ImageSource(arguments, tuple(numbers), operands[access.operand].dtype)
 
 
 def _by_axis(name: str, values: Sequence[int]) -> dict[str, int]:
@@ -68,22 +63,21 @@ def _by_axis(name: str, values: Sequence[int]) -> dict[str, int]:
 
 
 def room_bytes(unit: Unit, vectors: int) -> int:
-    """Bytes of room that a packer needs for a block so many vectors wide."""
+    """Bytes of room that the packer needs for a block so many vectors wide."""
     return 8 * len(_TABLES) * unit.lanes * vectors
 
 
 def image_packer(module: Module, name: str, source: ImageSource, unit: Unit, *, vectors: int) -> Builder:
-    """Add the function that packs rows of windows or taps; its parameters are those of `packing.packer`."""
+    """Add the function that packs (tap, channel) of windows; its parameters are those of `packing.packer`."""
     numbers = ((n, I64) for n in ("batch", "first", "width", "k0", "k"))
     parameters = [("args", PTR), *numbers, ("to", PTR), ("room", PTR), ("pitch", I64)]
     b = module.function(name, parameters, exported=False, noinline=True)
-    code = _Windows(b, source, unit, vectors) if source.way == "image" else _Taps(b, source, unit, vectors)
-    code.pack()
+    _Packer(b, source, unit, vectors).pack()
     return b
 
 
 class _Packer:
-    """What both packers know: the geometry, the strides of the image, and tables of numbers by lane."""
+    """The code of a packing function: a table of where each lane lies from a window's corner, then window after window."""
 
     def __init__(self, b: Builder, source: ImageSource, unit: Unit, vectors: int):
         self.b = b
@@ -144,97 +138,6 @@ class _Packer:
         assert inside is not None
         return inside
 
-
-class _Windows(_Packer):
-    """Rows are windows. Per vector of rows: a table of where each begins, then run by run squares of units that are turned."""
-
-    def pack(self) -> None:
-        b, unit = self.b, self.unit
-        width = b.param("width")
-        with b.loop(0, width, unit.lanes) as group:
-            count = b.min(b.sub(width, group.index), unit.lanes)
-            inside = self._corners(b.add(b.param("first"), group.index), count)
-            to = b.offset(b.param("to"), b.mul(group.index, unit.bytes))
-            run = b.mul(self.g["in_run"], self.g["each"])
-            k0, behind = b.param("k0"), b.add(b.param("k0"), b.param("k"))
-            with b.loop(b.udiv(k0, run), b.udiv(b.add(behind, b.sub(run, 1)), run)) as number:
-                start = b.mul(number.index, run)
-                first, end = b.max(b.sub(k0, start), 0), b.min(b.sub(behind, start), run)
-                at = b.offset(to, b.mul(b.udiv(b.sub(b.add(start, first), k0), unit.depth), self.row_bytes))
-                taps = self.divided(number.index, ("taps1", "runs"))
-                offsets = [b.mul(t, self.g[f"dilation{axis}"]) for axis, t in enumerate(taps)]
-                shift = b.const(I64, 0)
-                for offset, step in zip(offsets, self.steps[1:4]):
-                    shift = b.add(shift, b.mul(offset, step))
-                with b.if_else(inside) as (plain, border):
-                    with plain:
-                        self._squares(shift, first, end, at, ranged=False)
-                    with border:
-                        self._ranges(offsets)
-                        self._squares(shift, first, end, at, ranged=True)
-
-    def _corners(self, first: Value, count: Value) -> Value:
-        """Fill the tables with `count` windows from the first on, the last one repeated; returns whether all lie inside."""
-        b = self.b
-        window = self.divided(first, ("count0", "count1", "count2"))
-        channel = b.mul(b.param("batch"), self.g["each"])
-        with b.loop(0, self.unit.lanes, carried=[*window, b.const(I64, 1)]) as lane:
-            at, inside = lane.carried[:4], lane.carried[4]
-            places, element = self.corner(at)
-            address = b.offset(self.base, b.mul(b.add(element, channel), self.size))
-            b.store(address, self.table("base", lane.index))
-            for name, place in zip(("depth", "row", "column"), places):
-                b.store(place, self.table(name, lane.index))
-            here = b.zext(self.is_inside(places), I64)
-            more = b.cmp("lt", b.add(lane.index, 1), count)
-            following = [b.select(more, new, old) for new, old in zip(self.next_window(at), at)]
-            lane.next([*following, b.and_(inside, here)])
-        return b.cmp("ne", lane.results[4], 0)
-
-    def _ranges(self, offsets: Sequence[Value]) -> None:
-        """For each window, which elements of a run lie in the image: from low up to high."""
-        b, g = self.b, self.g
-        with b.loop(0, self.unit.lanes) as lane:
-            depth, row, column = (b.add(b.load(self.table(name, lane.index), I64), offset)
-                                  for name, offset in zip(("depth", "row", "column"), offsets))
-            exists = b.and_(b.cmp("ult", depth, g["size0"]), b.cmp("ult", row, g["size1"]))
-            high = b.mul(b.min(b.sub(g["size2"], column), g["in_run"]), g["each"])
-            b.store(b.mul(b.max(b.neg(column), 0), g["each"]), self.table("low", lane.index))
-            b.store(b.select(exists, high, 0), self.table("high", lane.index))
-
-    def _squares(self, shift: Value, first: Value, end: Value, to: Value, *, ranged: bool) -> None:
-        """Turn elements first to end - 1 of a run of all windows of the table. Behind the end zeros are written: the next run,
-        or nothing that is read, lies there."""
-        b, unit = self.b, self.unit
-        size, lanes = self.size, unit.lanes * unit.depth
-        shift = b.mul(shift, size)
-        with b.loop(first, end, lanes) as loop:
-            rows = []
-            for lane in range(unit.lanes):
-                behind = end
-                if ranged:
-                    behind = b.min(end, b.load(self.table("high", lane), I64))
-                mask = b.lane_mask(b.sub(behind, loop.index), lanes)
-                if ranged:
-                    low = b.load(self.table("low", lane), I64)
-                    mask = b.and_(mask, b.not_(b.lane_mask(b.sub(low, loop.index), lanes)))
-                base = b.load(self.table("base", lane), PTR)
-                rows.append(self._units(b.offset(base, b.add(shift, b.mul(loop.index, size))), mask))
-            at = b.offset(to, b.mul(b.udiv(b.sub(loop.index, first), unit.depth), self.row_bytes))
-            for i, column in enumerate(transpose(b, rows)):
-                b.store(column, b.offset(at, i * self.row_bytes))
-
-    def _units(self, at: Value, mask: Value) -> Value:
-        """A vector of units from memory."""
-        b, unit = self.b, self.unit
-        if unit.depth == 2:
-            return b.bitcast(b.load(at, vec("i16", 2 * unit.lanes), mask=mask), unit.vector)
-        return from_memory(b, b.load(at, memory(self.source.dtype, unit.lanes), mask=mask), self.source.dtype)
-
-
-class _Taps(_Packer):
-    """The width is (tap, channel). A table of where each lies from a window's corner, then window after window."""
-
     def pack(self) -> None:
         b, unit, g = self.b, self.unit, self.g
         self._places()
@@ -290,7 +193,7 @@ class _Taps(_Packer):
 class _Vector:
     """Some lanes of the width: how many exist, and whether they lie side by side in memory."""
 
-    def __init__(self, packer: _Taps, lane: int):
+    def __init__(self, packer: _Packer, lane: int):
         b = packer.b
         self.packer = packer
         self.lane = lane

@@ -15,8 +15,9 @@ from renaissance.ir.target import Target
 from renaissance.kernels.loops import I64, PTR, Builder, Module, Value
 from renaissance.kernels.schedules.epilogue import finisher
 from renaissance.kernels.schedules.microkernel import microkernel
+from renaissance.kernels.schedules.packing import packer
 from renaissance.kernels.schedules.source import address, step
-from renaissance.kernels.schedules.walk import Block, Recipe, a_packer, b_packer, divide, either
+from renaissance.kernels.schedules.walk import Block, Recipe, b_packer, divide, either
 
 # As in `walk`; the distances are from a packed panel of B to the next and from a row of sums to the next.
 NUMBERS = ("m", "n", "k", "low_rows", "high_tiles", "tiles", "panels", "group_tiles", "band_panels", "bands", "work", "chunks",
@@ -76,7 +77,7 @@ def _packed(b: Builder, at: Block, place: Value) -> Value:
 def _group(module: Module, recipe: Recipe, target: Target) -> Builder:
     """The function for the tiles from first to behind, in a band."""
     unit, direct = recipe.unit, recipe.a.way == "direct"
-    pack = None if direct else a_packer(module, recipe, target)
+    pack = None if direct else packer(module, "pack_a", recipe.a, unit, target, vectors=recipe.a_width // unit.lanes)
     row_of_panels = _row_of_panels(module, recipe)
     finish = finisher(module, "finish", recipe.epilogue, unit, target)
     b = module.function("group", [("args", PTR), ("scratch", PTR), *((n, I64) for n in ("batch", "band", "first", "behind"))],

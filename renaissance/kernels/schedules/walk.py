@@ -44,7 +44,7 @@ class Recipe:
     heights: tuple[int, ...]
     panels: tuple[Panel, ...]
     a_width: int
-    a: Source | ImageSource
+    a: Source
     b: Source | ImageSource
     epilogue: Epilogue
 
@@ -54,20 +54,12 @@ class Recipe:
                 self.epilogue.structure())
 
 
-def a_packer(module: Module, recipe: Recipe, target: Target) -> Builder:
-    """Add the function that packs rows of A."""
-    return _packer(module, "pack_a", recipe.a, recipe.unit, target, recipe.a_width // recipe.unit.lanes)
-
-
 def b_packer(module: Module, recipe: Recipe, target: Target, vectors: int) -> Builder:
     """Add the function that packs panels of B so many vectors wide."""
-    return _packer(module, f"pack_b{vectors}", recipe.b, recipe.unit, target, vectors)
-
-
-def _packer(module: Module, name: str, source: Source | ImageSource, unit: Unit, target: Target, vectors: int) -> Builder:
-    if isinstance(source, ImageSource):
-        return image_packer(module, name, source, unit, vectors=vectors)
-    return packer(module, name, source, unit, target, vectors=vectors)
+    name = f"pack_b{vectors}"
+    if isinstance(recipe.b, ImageSource):
+        return image_packer(module, name, recipe.b, recipe.unit, vectors=vectors)
+    return packer(module, name, recipe.b, recipe.unit, target, vectors=vectors)
 
 
 def build(name: str, recipe: Recipe, target: Target) -> Module:
@@ -127,7 +119,8 @@ class Block:
 
 def _band(module: Module, recipe: Recipe, target: Target, panels: list[Builder]) -> Builder:
     """The function for the places from begin to end, panel after panel, of the band with a number in the work list."""
-    pack = None if recipe.a.way == "direct" else a_packer(module, recipe, target)
+    vectors = recipe.a_width // recipe.unit.lanes
+    pack = None if recipe.a.way == "direct" else packer(module, "pack_a", recipe.a, recipe.unit, target, vectors=vectors)
     b = module.function("band", [("args", PTR), ("scratch", PTR), ("number", I64), ("begin", I64), ("end", I64)],
                         exported=False, noinline=True)
     at = Block(b, recipe)
