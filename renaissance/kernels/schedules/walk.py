@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from renaissance.ir.target import Target
 from renaissance.kernels.loops import I64, PTR, Builder, Module, Value
-from renaissance.kernels.schedules.epilogue import Epilogue, Panel, finisher
+from renaissance.kernels.schedules.epilogue import Epilogue, Panel, asker, finisher
 from renaissance.kernels.schedules.image import ImageSource, image_packer
 from renaissance.kernels.schedules.microkernel import Unit, microkernel
 from renaissance.kernels.schedules.packing import packer
@@ -156,6 +156,7 @@ def _panel(module: Module, recipe: Recipe, target: Target, kind: Panel) -> Build
     finishers = [finisher(module, f"finish{vectors}_{'part' if partial else 'full'}", recipe.epilogue, unit, target,
                           vectors=None if partial else vectors)
                  for partial in kind.partial if partial or out is None]
+    ask = asker(module, f"ask{vectors}", recipe.epilogue, width=vectors * unit.lanes)
     b = module.function(f"panel{vectors}", [("args", PTR), ("scratch", PTR), *((n, I64) for n in (
         "batch", "number", "tile0", "offset", "low", "high", "k0", "k"))], exported=False, noinline=True)
     at, batch, k0, k = Block(b, recipe), b.param("batch"), b.param("k0"), b.param("k")
@@ -175,10 +176,12 @@ def _panel(module: Module, recipe: Recipe, target: Target, kind: Panel) -> Build
         if out is not None:  # whole panels make their sums, of all blocks of k, where they belong
             sums = b.select(whole, address(b, at.end_args, out, (batch, row, column)), sums)
             sums_row = b.select(whole, step(b, at.end_args, out, 1), sums_row)
+        ends, rows = b.cmp("eq", b.add(k0, k), at["k"]), b.add(at["low_rows"], b.zext(is_high, I64))
+        if ask is not None and finishers:  # it comes while the products are made
+            with b.if_(ends):
+                b.call(ask, at.end_args, batch, row, rows, column)
         either(b, is_high, micros, lambda f: b.call(f, a, at.scratch("b_at"), sums, sums_row, *tail))
         if finishers:
-            ends = b.cmp("eq", b.add(k0, k), at["k"])
-            rows = b.add(at["low_rows"], b.zext(is_high, I64))
             with b.if_(ends if out is None else b.and_(ends, b.not_(whole))):
                 either(b, whole, finishers, lambda f: b.call(f, at.end_args, batch, row, rows, column, width, sums, sums_row))
     return b
