@@ -91,14 +91,15 @@ def best_rival(case: Case, run: Run, *, tries: int, say: Callable[[str], None]) 
     `say` is told every candidate's figure, and of those that fail why.
     """
     figures: dict[str, float] = {}
+    name = f"{case} and all measured with it" if case.part else str(case)
     for rival in case.rivals:
         try:
             results = [run(rival) for _ in range(tries)]
         except ProgramError as error:
-            say(f"{case}: left out {error}")
+            say(f"{name}: left out {error}")
             continue
         figures[rival.name] = min(getattr(result, case.compared) for result in results)
-        say(f"{case}: {rival.name} {min(r.seconds for r in results):.6f} s, {min(r.rss_mib for r in results):.0f} MiB")
+        say(f"{name}: {rival.name} {min(r.seconds for r in results):.6f} s, {min(r.rss_mib for r in results):.0f} MiB")
     if not figures:
         return None
     return min((rival for rival in case.rivals if rival.name in figures), key=lambda rival: figures[rival.name])

@@ -17,7 +17,7 @@ import renaissance as rn
 
 collect_ignore = [] if importlib.util.find_spec("torch") else ["parity"]
 
-_CONVOLVES = re.compile(r"\bconv\b|numbers_of_torchvision|compiled_step_of_a_model|small_images|half_way|convolution_layers|convolution_parity|lenet_trains")
+_CONVOLVES = re.compile(r"\bconv\b|numbers_of_torchvision|compiled_step_of_a_model|small_images|half_way|models_in_bf16|convolution_layers|convolution_parity|lenet_trains")
 GOLDEN = Path(__file__).parent / "golden"
 
 

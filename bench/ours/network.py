@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 import renaissance as rn
-from bench.shapes import Network
+from bench.shapes import NETWORKS, Network
 from renaissance import models, nn, optim
 
 
-def _vgg16_bn(**settings: int) -> nn.Module:
-    """VGG whose convolutions have no bias: batch norm takes it out again and adds its own."""
-    net = models.vgg16_bn(**settings)
+def unbiased(net: nn.Module) -> nn.Module:
+    """The network without biases of its convolutions: batch norm takes them out again and adds its own."""
     for layer in net.modules():
         if isinstance(layer, nn.Conv2d):
             layer.bias = None
     return net
 
 
-BUILDERS: dict[str, Callable[[], nn.Module]] = {
-    "vgg16bn_cifar": lambda: _vgg16_bn(num_classes=10, grid=1, hidden=512),
-    "vgg16bn_224": _vgg16_bn,
-    "resnet50": models.resnet50,
-    "mobilenetv2": lambda: models.mobilenet_v2(dropout=0.0),
-}
-
-
 def model(name: str) -> nn.Module:
     """The network of a row, its weights at random."""
-    return BUILDERS[name]()
+    match name:
+        case "vgg16bn_cifar":
+            return unbiased(models.vgg16_bn(num_classes=10, grid=1, hidden=512))
+        case "vgg16bn_224":
+            return unbiased(models.vgg16_bn())
+        case "resnet50":
+            return models.resnet50()
+        case "mobilenetv2":
+            return models.mobilenet_v2(dropout=0.0)
+    raise ValueError(f"there is no network {name!r}; choose from {', '.join(NETWORKS)}")
 
 
 def optimizer(net: nn.Module) -> optim.Optimizer:

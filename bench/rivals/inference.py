@@ -25,18 +25,12 @@ def frozen(net: nn.Module, _x: torch.Tensor) -> Callable[[torch.Tensor], torch.T
     return torch.compile(net)
 
 
-def autotuned(net: nn.Module, _x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The same with kernels chosen by trying them."""
-    inductor.freezing = True
-    return torch.compile(net, mode="max-autotune")
-
-
 def scripted(net: nn.Module, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
     """By TorchScript, its graph rewritten into oneDNN's fused operations."""
     return torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(net, x)))
 
 
-MODES = {"eager": lambda net, _x: net, "compile": compiled, "freezing": frozen, "autotune": autotuned, "script": scripted}
+MODES = {"eager": lambda net, _x: net, "compile": compiled, "freezing": frozen, "script": scripted}
 
 
 def main() -> None:

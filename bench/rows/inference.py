@@ -11,8 +11,8 @@ from bench.program import Program
 from bench.rows.candidates import torch_programs
 from bench.shapes import NETWORKS
 
-MODES = ("eager", "freezing", "autotune", "script", "compile")
-QUICK = ("--steps", "1")
+MODES = ("eager", "compile", "freezing", "script")
+QUICK = ("--batch", "1", "--steps", "1")
 STEPS = {1: 40, 32: 5}
 
 

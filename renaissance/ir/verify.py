@@ -94,8 +94,9 @@ class _ItemCheck:
 
     def _nest(self, nest: Nest) -> None:
         kinds = [stage.kind for stage in nest.stages]
-        if nest.layout == "column" and kinds not in (["reduce"], ["reduce", "point"]):
-            raise PlanError(f"{self._where}: a column nest has one reduce stage and at most one point stage, got {kinds}")
+        reduces = [kind for kind in kinds if kind == "reduce"]
+        if nest.layout == "column" and (not reduces or kinds not in (reduces, [*reduces, "point"])):
+            raise PlanError(f"{self._where}: a column nest has reduce stages, then at most one point stage, got {kinds}")
         if nest.layout == "row" and len(nest.extents) < (1 if kinds == ["map"] else 2):
             raise PlanError(f"{self._where}: {len(nest.extents)} dimensions are too few")
         for stage in nest.stages:

@@ -29,17 +29,20 @@ def _rule(ct: Any, out: Any, inputs: Any, eps: float) -> tuple[Any, ...]:
 
 
 @composed
-def _normalised(x: Any, weight: Any, bias: Any, count: int, eps: float) -> Any:
-    """The last axes, `count` elements, of x with mean 0 and variance 1, scaled and shifted."""
-    wide = reshape(in_wide_floats("layer_norm", x), (x.size // count, count))
-    first = broadcast_to(wide[:, 0:1], wide.shape)
+def _normalised(x: Any, weight: Any, bias: Any, axes: int, eps: float) -> Any:
+    """The last `axes` axes of x with mean 0 and variance 1, scaled and shifted."""
+    count = sh.size(x.shape[-axes:])
+    wide = in_wide_floats("layer_norm", x)
+    if axes > 1:
+        wide = reshape(wide, (*x.shape[:-axes], count))
+    first = broadcast_to(wide[..., 0:1], wide.shape)
     shifted = subtract(wide, first)
     centred = subtract(shifted, broadcast_to(mean(shifted, -1, keepdims=True), wide.shape))
     y = with_gradient(divide(centred, _deviation(wide, eps)), (wide,), Rule(_rule, (eps,)))
     if weight is not None:
-        y = multiply(y, broadcast_to(reshape(astype(weight, y.dtype), (1, count)), y.shape))
+        y = multiply(y, broadcast_to(reshape(astype(weight, y.dtype), (count,)), y.shape))
     if bias is not None:
-        y = add(y, broadcast_to(reshape(astype(bias, y.dtype), (1, count)), y.shape))
+        y = add(y, broadcast_to(reshape(astype(bias, y.dtype), (count,)), y.shape))
     return astype(reshape(y, x.shape), x.dtype)
 
 
@@ -62,4 +65,4 @@ def layer_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None
     for name, value in (("weight", weight), ("bias", bias)):
         if value is not None and value.shape != sizes:
             raise ShapeError(f"layer_norm: {name} must be {sizes}, got {value.shape}")
-    return x if x.size == 0 else _normalised(x, weight, bias, sh.size(sizes), eps)
+    return x if x.size == 0 else _normalised(x, weight, bias, len(sizes), eps)

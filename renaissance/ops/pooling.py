@@ -4,53 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from renaissance.errors import ArgumentError, DTypeError, ShapeError
 from renaissance.ir import dtype as dt
 from renaissance.ir import shape as sh
-from renaissance.ir.shape import size
-from renaissance.ops.elementwise import astype, divide, maximum, minimum
+from renaissance.ops.composed import composed
+from renaissance.ops.convolution import channels_first, channels_last
+from renaissance.ops.elementwise import add, astype, divide, equal, lit, maximum, minimum, not_equal, where
 from renaissance.ops.index import arange_like
-from renaissance.ops.movement import broadcast_to, pad, reshape
+from renaissance.ops.movement import broadcast_to, reshape
 from renaissance.ops.reduce import max, sum
-from renaissance.ops.value import need_tensor
-from renaissance.ops.window import windows
+from renaissance.ops.tap import Axes, Axis, by_windows, repeated, spread, tap_count, taps
+from renaissance.ops.value import Rule, need_tensor, with_gradient
 
 Sizes = int | Sequence[int]
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """How windows lie along an axis of n elements: `padding` before it, and after it as much as the `count` windows need."""
-
-    n: int
-    size: int
-    stride: int
-    padding: int
-    dilation: int
-    ceil: bool
-
-    @property
-    def reach(self) -> int:
-        return self.dilation * (self.size - 1) + 1
-
-    @property
-    def count(self) -> int:
-        """Windows that fit; with `ceil` also one that sticks out, unless it begins behind the elements and the padding before."""
-        room = self.n + 2 * self.padding - self.reach
-        count = (-(-room // self.stride) if self.ceil else room // self.stride) + 1
-        return count - (self.ceil and (count - 1) * self.stride >= self.n + self.padding)
-
-    @property
-    def after(self) -> int:
-        """Padding after the elements: may be negative where elements are in no window."""
-        return (self.count - 1) * self.stride + self.reach - self.n - self.padding
+MOST_TAPS = 36  # windows of more elements are reduced in a loop, not written out
 
 
 def _axes(op: str, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Sizes, dilation: Sizes, ceil: bool,
-          dims: int) -> list[_Axis]:
+          dims: int) -> Axes:
     """The windows along each of the last `dims` axes, x and PyTorch's arguments checked."""
     need_tensor(op, x)
     if x.ndim not in (dims + 1, dims + 2):
@@ -65,7 +38,7 @@ def _axes(op: str, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Si
     sizes = each("kernel_size", kernel_size, 1)
     strides = sizes if stride is None else each("stride", stride, 1)
     parts = zip(x.shape[-dims:], sizes, strides, each("padding", padding, 0), each("dilation", dilation, 1))
-    axes = [_Axis(*part, ceil) for part in parts]
+    axes = tuple(Axis(*part, ceil) for part in parts)
     for a in axes:
         if 2 * a.padding > a.reach:
             raise ArgumentError(f"{op}: padding must be at most half of the window, got {a.padding} for {a.reach} elements")
@@ -77,19 +50,85 @@ def _axes(op: str, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Si
     return axes
 
 
-def _pooled(x: Any, axes: list[_Axis], outside: float) -> Any:
-    """The windows, each as one last axis; what lies outside the elements is `outside`."""
-    lead = x.ndim - len(axes)
-    kept = x[(slice(None),) * lead + tuple(slice(0, a.n + min(a.after, 0)) for a in axes)]
-    whole = pad(kept, [(0, 0)] * lead + [(a.padding, a.after if a.after > 0 else 0) for a in axes], outside)
-    seen = windows(whole, [a.size for a in axes], [a.stride for a in axes], [a.dilation for a in axes])
-    return reshape(seen, (*seen.shape[:x.ndim], size(seen.shape[x.ndim:])))
+def _image(x: Any, axes: Axes) -> Any:
+    """x as (N, L ..., C)."""
+    return channels_last(x if x.ndim == len(axes) + 2 else reshape(x, (1, *x.shape)))
+
+
+def _like(y: Any, x: Any) -> Any:
+    """(N, P ..., C) with channels first, and without N if x has none."""
+    y = channels_first(y)
+    return y if x.ndim == y.ndim else reshape(y, y.shape[1:])
+
+
+# ---- maxima ------------------------------------------------------------------------------------------------------------
+
+
+def _max_rule(ct: Any, out: Any, inputs: Any, axes: Axes) -> tuple[Any, ...]:
+    """To the first tap that is the maximum; overlapping windows add up in float32 or wider."""
+    image, index = inputs
+
+    def share(tap: int, seen: Any, first: Any) -> Any:
+        return where(equal(first, lit(tap, first)), seen, lit(0, seen))
+
+    return spread([astype(ct, dt.accumulator(ct.dtype)), index], share, axes, image.dtype), None
+
+
+@composed
+def _max_pooled(x: Any, axes: Axes) -> Any:
+    image = _image(x, axes)
+    if tap_count(axes) > MOST_TAPS:
+        return _like(max(by_windows(image, axes, -math.inf), axis=-2), x)
+    top, *others = taps(image, axes, -math.inf)
+    index = astype(broadcast_to(lit(0.0, top), top.shape), dt.uint8)
+    for number, seen in enumerate(others, 1):
+        higher = maximum(top, seen)
+        index = where(not_equal(higher, top), lit(number, index), index)
+        top = higher
+    return _like(with_gradient(top, (image, index), Rule(_max_rule, (axes,))), x)
 
 
 def _max_pool(op: str, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Sizes, dilation: Sizes, ceil_mode: bool,
               dims: int) -> Any:
-    axes = _axes(op, x, kernel_size, stride, padding, dilation, ceil_mode, dims)
-    return max(_pooled(x, axes, -math.inf), axis=-1)
+    return _max_pooled(x, _axes(op, x, kernel_size, stride, padding, dilation, ceil_mode, dims))
+
+
+# ---- means -------------------------------------------------------------------------------------------------------------
+
+
+def _sum_rule(ct: Any, out: Any, inputs: Any, axes: Axes) -> tuple[Any, ...]:
+    if all(a.tiles for a in axes):
+        return (repeated(ct, axes, inputs[0].dtype),)
+    return (spread([ct], lambda tap, seen: seen, axes, inputs[0].dtype),)
+
+
+def _summed(image: Any, axes: Axes) -> Any:
+    """The sum of every window, in float32 or wider."""
+    wide = astype(image, dt.accumulator(image.dtype))
+    if all(a.full and a.count == 1 for a in axes):
+        within = wide[(slice(None), *(slice(0, a.reach, a.dilation) for a in axes))]
+        total = sum(reshape(within, (image.shape[0], tap_count(axes), image.shape[-1])), 1)
+        return reshape(total, (image.shape[0], *(1 for _ in axes), image.shape[-1]))
+    if tap_count(axes) > MOST_TAPS:
+        return sum(by_windows(wide, axes, 0.0), axis=-2)
+    total, *others = taps(wide, axes, 0.0)
+    for seen in others:
+        total = add(total, seen)
+    return with_gradient(total, (image,), Rule(_sum_rule, (axes,)))
+
+
+@composed
+def _avg_pooled(x: Any, axes: Axes, padding_too: bool, divisor: float | None) -> Any:
+    total = _summed(_image(x, axes), axes)
+    if divisor is None and all(a.full for a in axes):
+        divisor = float(tap_count(axes))
+    if divisor is not None:
+        count = lit(divisor, total)
+    else:
+        count, *others = [_counted(total, a, 1 + k, padding_too) for k, a in enumerate(axes)]
+        for other in others:
+            count = count * other
+    return _like(astype(divide(total, count), x.dtype), x)
 
 
 def _avg_pool(op: str, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Sizes, ceil_mode: bool, count_include_pad: bool,
@@ -97,20 +136,15 @@ def _avg_pool(op: str, x: Any, kernel_size: Sizes, stride: Sizes | None, padding
     axes = _axes(op, x, kernel_size, stride, padding, 1, ceil_mode, dims)
     if divisor_override == 0:
         raise ArgumentError(f"{op}: divisor_override must not be 0")
-    total = sum(_pooled(x, axes, 0.0), axis=-1, dtype=dt.accumulator(x.dtype))
-    if divisor_override is not None:
-        return astype(total / float(divisor_override), x.dtype)
-    for k, a in enumerate(axes):
-        total = divide(total, _counted(total, a, total.ndim - dims + k, count_include_pad))
-    return astype(total, x.dtype)
+    return _avg_pooled(x, axes, count_include_pad, None if divisor_override is None else float(divisor_override))
 
 
-def _counted(total: Any, a: _Axis, axis: int, padding_too: bool) -> Any:
+def _counted(total: Any, a: Axis, axis: int, padding_too: bool) -> Any:
     """How many elements each window has along an axis: those in the array, with the padding on both sides if that counts."""
     first = arange_like(a.count, total.dtype, type(total)) * float(a.stride) - float(a.padding)
     low, high = (-a.padding, a.n + a.padding) if padding_too else (0, a.n)
     counts = minimum(first + float(a.size), float(high)) - maximum(first, float(low))
-    return broadcast_to(reshape(counts, tuple(a.count if d == axis else 1 for d in range(total.ndim))), total.shape)
+    return reshape(counts, tuple(a.count if d == axis else 1 for d in range(total.ndim)))
 
 
 # ---- functions ---------------------------------------------------------------------------------------------------------

@@ -92,3 +92,24 @@ def test_a_single_column(target):
     stages = Stage("reduce", body.done, (), "sum"), Stage("point", point.done, (stored,))
     work = item(Nest("column", (4, 30, 1), stages), [F], [F])
     agree(work, [samples(F, (4, 30)), np.zeros(4, np.float32)], target)
+
+
+@pytest.mark.parametrize("length", [0, 1, 33])
+def test_several_reductions_in_one_loop(length, target):
+    """Of one operand, of different kinds and widths; one that needs the result of another follows in a loop of its own."""
+    first, second, third, fourth, point = Body(), Body(), Body(), Body(), Body()
+    first.load(0, (length * 70, 70, 1))
+    x = second.load(0, (length * 70, 70, 1))
+    second.add("mul", (x, x))
+    third.load(0, (length * 70, 70, 1))
+    fourth.add("sub", (fourth.load(0, (length * 70, 70, 1)), fourth.add("carry", (), (0, 0))))
+    stores = [store(k + 1, (70, 0, 1), point.add("carry", (), (k, 0), dt.int64 if k == 2 else F)) for k in range(4)]
+    kinds = ((first, "sum"), (second, "max" if length else "sum"), (third, "argmin" if length else "sum"), (fourth, "sum"))
+    if not length:
+        point = Body()
+        stores = [store(k + 1, (70, 0, 1), point.add("carry", (), (k, 0))) for k in range(4)]
+    stages = (*(Stage("reduce", body.done, (), kind) for body, kind in kinds), Stage("point", point.done, tuple(stores)))
+    dtypes = [F, F, dt.int64 if length else F, F]
+    work = item(Nest("column", (2, length, 70), stages), [F], dtypes)
+    x = np.random.default_rng(0).normal(size=(2, length, 70)).astype(np.float32)
+    agree(work, [x, *(np.zeros((2, 70), d.numpy) for d in dtypes)], target)

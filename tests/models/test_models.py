@@ -97,6 +97,19 @@ def test_whole_models_give_the_numbers_of_torchvision(case):
     check(case, 1e-7)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in SMALL if "inception" not in case.name])
+def test_small_models_in_bf16_stay_near_those_in_float32(case):
+    rn.seed(0)
+    model, x = case.make(models), rn.tensor(drawn("inputs", case.shape).astype(np.float32))
+    exact = model(x).numpy()
+    with rn.precision("bf16"):
+        rounded = model(x)
+    rounded.astype(rn.float32).sum().backward()
+    assert rounded.dtype is rn.bfloat16 and {p.grad.dtype for p in model.parameters()} == {rn.float32}
+    np.testing.assert_allclose(rounded.astype(rn.float32).numpy(), exact, atol=0.05 * np.abs(exact).max())
+
+
 def test_a_compiled_step_of_a_model_is_the_uncompiled_one():
     def losses(wrap):
         rn.seed(0)

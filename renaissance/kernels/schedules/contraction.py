@@ -140,7 +140,7 @@ def _is_direct(spec: Contraction, operands: Sequence[Operand], unit: Unit, targe
     if access is None or (unit.depth == 2 and (access.strides[2] != 1 or spec.k % 2)):
         return False
     if access.strides[2] != 1:
-        return spec.n <= _FEW_COLUMNS or spec.k <= _SHORT_K
+        return spec.k <= _SHORT_K
     aliased = access.strides[1] * spec.dtype.size % _ALIASED_BYTES == 0
     return not aliased or target.l1_bytes >= _WIDE_CACHE_BYTES or spec.n <= _FEW_COLUMNS
 
