@@ -1,7 +1,7 @@
 """3x3 convolutions with stride 1 by Winograd's minimal filtering: transforms around one matrix product for each place of a tile.
 
 Replaces a Winograd item. A chunk is a block of tiles, with all panels of output channels or some of them. It transforms the
-block's tiles of the image into scratch, [xi][tile][channel]; then for each few panels it multiplies, xi after xi, with the
+block's tiles of the image into scratch, [xi][tile][channel]; then for each panel it multiplies, xi after xi, with the
 register tile of all contractions, and turns the sums, which are still in the second-level cache, into places of the result: the
 epilogue takes them from registers. U is read panel by panel, as it lies in memory.
 
@@ -36,7 +36,7 @@ from renaissance.kernels.schedules.winograd_tiles import (
 from renaissance.kernels.schedules.winograd_transforms import DATA, PLACES, square
 
 _NUMBERS = ("tiles", "grid", "across", "low0", "low1", "p", "q", "c", "k", "block", "rows", "panels", "parts", "part_panels",
-            "band", "u_step", "v_row", "v_step", "m_row", "m_step", "m_at", "room_at")
+            "u_step", "v_row", "v_step", "m_step", "m_at", "room_at")
 _SMALL_FLOPS = 400_000   # less than this is not worth a second thread
 _PER_THREAD = 4          # from so many chunks for each thread on they need not be a multiple of the threads
 _REGISTER_TILES = 4      # in a block, whose transformed tiles should stay in the second-level cache,
@@ -50,13 +50,11 @@ class Cut:
 
     rows    tiles in a register tile
     block   tiles of a chunk; the last block has fewer
-    band    panels whose sums are made, then finished, together
     parts   into how many ranges the panels are cut, each a chunk of its own
     """
 
     rows: int
     block: int
-    band: int
     blocks: int
     parts: int
     part_panels: int
@@ -75,7 +73,7 @@ def cut(spec: Winograd, target: Target, threads: int) -> Cut:
     blocks = ceil_div(tiles, block)
     part_panels = ceil_div(panels, min(panels, ceil_div(threads, blocks)))
     rows = min(range(min(highest, block), max(highest // 2, 1) - 1, -1), key=lambda r: round_up(block, r), default=block)
-    return Cut(rows, block, 1, blocks, ceil_div(panels, part_panels), part_panels)
+    return Cut(rows, block, blocks, ceil_div(panels, part_panels), part_panels)
 
 
 def register_rows(vectors: int, target: Target) -> int:
@@ -96,8 +94,7 @@ def lower_winograd(item: Item, spec: Winograd, target: Target, threads: int) -> 
     held = round_up(chosen.block, chosen.rows)
     v_row = (ceil_div(4 * spec.c, 64) | 1) * 64
     v_step = (held * v_row // 64 | 1) * 64
-    m_row = chosen.band * spec.width * 4
-    m_step = (held * m_row // 64 | 1) * 64
+    m_step = (ceil_div(held * spec.width * 4, 64) | 1) * 64
     image = reader(spec.x, item.operands, size=size, tile=windows.tile, extents=windows.image, step_bytes=v_step,
                    tail=spec.c % target.lanes != 0)
     end = epilogue(spec.epilogue, spec.stores, item.operands)
@@ -107,8 +104,7 @@ def lower_winograd(item: Item, spec: Winograd, target: Target, threads: int) -> 
         "tiles": windows.tiles, "grid": windows.grid[0] * windows.grid[1], "across": windows.grid[1], "low0": windows.lows[0],
         "low1": windows.lows[1], "p": windows.places[0], "q": windows.places[1], "c": spec.c, "k": spec.k, "block": chosen.block,
         "rows": chosen.rows, "panels": ceil_div(spec.k, spec.width), "parts": chosen.parts, "part_panels": chosen.part_panels,
-        "band": chosen.band, "u_step": spec.c * spec.width * 4, "v_row": v_row, "v_step": v_step, "m_row": m_row,
-        "m_step": m_step, "m_at": m_at, "room_at": room_at}
+        "u_step": spec.c * spec.width * 4, "v_row": v_row, "v_step": v_step, "m_step": m_step, "m_at": m_at, "room_at": room_at}
     slots: list[Slot] = [("operand", spec.u, 0), *(("int", numbers[n]) for n in _NUMBERS), *image.arguments.slots,
                          *end.arguments.slots]
     recipe = Recipe(windows.tile, spec.width, chosen.rows, image, end, spec.k % target.lanes != 0)
@@ -147,10 +143,9 @@ def _build(name: str, recipe: Recipe, target: Target) -> Module:
     count = b.min(b.sub(walk["tiles"], first), walk["block"])
     walk.read(read, first, count)
     begin = b.mul(part, walk["part_panels"])
-    with b.loop(begin, b.min(b.add(begin, walk["part_panels"]), walk["panels"]), walk["band"]) as band:
-        here = b.min(b.sub(walk["panels"], band.index), walk["band"])
-        walk.multiply(multiply, count, band.index, here)
-        walk.finish(finish, first, count, band.index, here)
+    with b.loop(begin, b.min(b.add(begin, walk["part_panels"]), walk["panels"])) as panel:
+        walk.multiply(multiply, count, panel.index)
+        walk.finish(finish, first, count, panel.index)
     return module
 
 
@@ -178,6 +173,7 @@ class _Walk:
         return n, b.mul(i, tile), b.mul(j, tile)
 
     def read(self, function: Builder, first: Value, count: Value) -> None:
+        """Transform the tiles of a block."""
         b = self.b
         with b.loop(0, count) as t:
             n, p, q = self.tile(b.add(first, t.index))
@@ -185,27 +181,27 @@ class _Walk:
             b.call(function, self.image_args, n, b.sub(p, self["low0"]), b.sub(q, self["low1"]), b.const(I64, 0), self["c"], to,
                    self.room)
 
-    def multiply(self, function: Builder, count: Value, panel0: Value, panels: Value) -> None:
-        """The sums of a band: xi after xi, so that a panel of U stays near while the block's tiles go by."""
-        b, width, terms = self.b, self.recipe.width, (self.recipe.tile + 2) ** 2
-        with b.loop(0, terms) as xi, b.loop(0, panels) as panel:
-            number = b.add(b.mul(b.add(panel0, panel.index), terms), xi.index)
-            u = b.offset(self.u, b.mul(number, self["u_step"]))
+    def multiply(self, function: Builder, count: Value, panel: Value) -> None:
+        """The sums of a panel: xi after xi, so that what U has for it stays near while the block's tiles go by."""
+        b, row, terms = self.b, 4 * self.recipe.width, (self.recipe.tile + 2) ** 2
+        with b.loop(0, terms) as xi:
+            u = b.offset(self.u, b.mul(b.add(b.mul(panel, terms), xi.index), self["u_step"]))
             v = b.offset(b.param("scratch"), b.mul(xi.index, self["v_step"]))
-            m = b.offset(b.offset(self.sums, b.mul(xi.index, self["m_step"])), b.mul(panel.index, 4 * width))
+            m = b.offset(self.sums, b.mul(xi.index, self["m_step"]))
             with b.loop(0, count, self["rows"]) as t:
-                b.call(function, b.offset(v, b.mul(t.index, self["v_row"])), u, b.offset(m, b.mul(t.index, self["m_row"])),
-                       self["m_row"], self["c"], b.const(I64, 0), self["v_row"], b.const(I64, 4))
+                b.call(function, b.offset(v, b.mul(t.index, self["v_row"])), u, b.offset(m, b.mul(t.index, row)),
+                       b.const(I64, row), self["c"], b.const(I64, 0), self["v_row"], b.const(I64, 4))
 
-    def finish(self, function: Builder, first: Value, count: Value, panel0: Value, panels: Value) -> None:
+    def finish(self, function: Builder, first: Value, count: Value, panel: Value) -> None:
+        """The places of a panel out of its sums."""
         b, width = self.b, self.recipe.width
-        column = b.mul(panel0, width)
-        columns = b.min(b.sub(self["k"], column), b.mul(panels, width))
+        column = b.mul(panel, width)
+        columns = b.min(b.sub(self["k"], column), width)
         with b.loop(0, count) as t:
             n, p, q = self.tile(b.add(first, t.index))
             row = b.add(b.mul(b.add(b.mul(n, self["p"]), p), self["q"]), q)
             b.call(function, self.end_args, row, b.sub(self["p"], p), b.sub(self["q"], q), self["q"], column, columns,
-                   b.offset(self.sums, b.mul(t.index, self["m_row"])), self["m_step"], self.room)
+                   b.offset(self.sums, b.mul(t.index, 4 * width)), self["m_step"], self.room)
 
 
 def _finish(module: Module, recipe: Recipe, target: Target) -> Builder:
