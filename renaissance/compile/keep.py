@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from renaissance.compile.groups import Group
-from renaissance.compile.links import CHEAP, cost_of
+from renaissance.compile.links import CHEAP, Link, cost_of
 from renaissance.compile.partition import Partition
 from renaissance.compile.storage import Storage
 from renaissance.ir.node import Node
@@ -18,6 +18,7 @@ from renaissance.ir.shape import size
 MOST_ONCE = 400  # additions' worth of code that may move to its only reader
 MOST_AGAIN = 24  # the same for code that several items then run
 MOST_STRETCHED = 4  # the same for a single number that is computed again for every point
+MOST_WINDOWS = 96  # the same for code that one item runs at several places for each of its points
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,15 @@ class Worth:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a value can be computed again: from which stored values, by about how many additions, the dearest word costing what."""
+    """How a value can be computed again: from which stored values, by about how many additions, the dearest word costing what.
+
+    windows  whether it takes several elements of one value, each at a distance of its own
+    """
 
     sources: frozenset[Node]
     cost: int
     dearest: int
+    windows: bool
 
 
 class Keeping:
@@ -115,7 +120,7 @@ class Keeping:
             if home is group:
                 continue
             table = reader.op.kind == "gather" and link is self._partition.links[reader][0]
-            if home is None or reader.op.kind == "host" or table:
+            if home is None or reader.op.kind == "host" or table or not self._fits_windows(n, recipe, reader, home):
                 return False
             if link.stretches and recipe.cost > (MOST_STRETCHED if size(n.shape) == 1 else 1):
                 return False
@@ -124,11 +129,20 @@ class Keeping:
                 return False
         return True
 
+    def _fits_windows(self, n: Node, recipe: Recipe, reader: Node, home: Group) -> bool:
+        """Whether no windows would be taken of windows, and a product need not take them again and again as it is packed."""
+        if recipe.windows and reader.op.kind == "contraction":
+            return False
+        readers = self._partition.readers[n]
+        times = len({link.path for r, link in readers if _is_window(link) and self._partition.home.get(r) is home})
+        return times < 2 or not (recipe.windows or recipe.cost * times > MOST_WINDOWS)
+
     def _recipe(self, n: Node) -> Recipe | None:
         """How to compute `n` from stored values; None if that takes more than a moderate amount of scalar code."""
         sources: set[Node] = set()
         seen = {n}
         cost = dearest = 0
+        paths: dict[Node, set[tuple[Node, ...]]] = {}
         stack = [n]
         while stack:
             m = stack.pop()
@@ -141,10 +155,18 @@ class Keeping:
                 return None
             cost += cost_of(m)
             dearest = max(dearest, cost_of(m))
+            for link in self._partition.links[m]:
+                if _is_window(link) and size(link.path[0].shape) >= size(n.shape):
+                    paths.setdefault(link.base, set()).add(link.path)
             bases = {link.base for link in self._partition.links[m]} - seen
             seen |= bases
             stack += bases
-        return Recipe(frozenset(sources), cost, dearest)
+        return Recipe(frozenset(sources), cost, dearest, any(len(found) > 1 for found in paths.values()))
+
+
+def _is_window(link: Link) -> bool:
+    """Whether a value is seen at some distance."""
+    return any(v.op.name in ("slice", "pad", "shear") for v in link.path)
 
 
 def _bytes(n: Node) -> int:

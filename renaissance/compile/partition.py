@@ -218,8 +218,8 @@ class Partition:
 
     def _akin(self, a: int, b: int) -> bool:
         """Whether two groups lie near each other and read the same large values."""
-        first, second = self._groups[a], self._groups[b]
-        near = abs(self._position[first.members[0]] - self._position[second.members[0]]) <= NEAR_NODES
+        first, second = sorted((self._groups[a], self._groups[b]), key=lambda group: self._position[group.members[0]])
+        near = self._position[second.members[0]] - self._position[first.members[-1]] <= NEAR_NODES
         return near and bool(self._large_reads(first) & self._large_reads(second))
 
     def _large_reads(self, group: Group) -> set[Node]:

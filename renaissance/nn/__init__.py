@@ -19,6 +19,12 @@ from renaissance.nn.activation import SiLU as SiLU
 from renaissance.nn.activation import Softmax as Softmax
 from renaissance.nn.activation import Softplus as Softplus
 from renaissance.nn.activation import Tanh as Tanh
+from renaissance.nn.adaptive import AdaptiveAvgPool1d as AdaptiveAvgPool1d
+from renaissance.nn.adaptive import AdaptiveAvgPool2d as AdaptiveAvgPool2d
+from renaissance.nn.adaptive import AdaptiveAvgPool3d as AdaptiveAvgPool3d
+from renaissance.nn.adaptive import AdaptiveMaxPool1d as AdaptiveMaxPool1d
+from renaissance.nn.adaptive import AdaptiveMaxPool2d as AdaptiveMaxPool2d
+from renaissance.nn.adaptive import AdaptiveMaxPool3d as AdaptiveMaxPool3d
 from renaissance.nn.batch_norm import BatchNorm1d as BatchNorm1d
 from renaissance.nn.batch_norm import BatchNorm2d as BatchNorm2d
 from renaissance.nn.batch_norm import BatchNorm3d as BatchNorm3d

@@ -9,6 +9,12 @@ from typing import Any
 from renaissance.errors import ArgumentError, ShapeError
 from renaissance.nn.batch_norm import batch_norm as batch_norm
 from renaissance.ops import compose
+from renaissance.ops.adaptive import adaptive_avg_pool1d as adaptive_avg_pool1d
+from renaissance.ops.adaptive import adaptive_avg_pool2d as adaptive_avg_pool2d
+from renaissance.ops.adaptive import adaptive_avg_pool3d as adaptive_avg_pool3d
+from renaissance.ops.adaptive import adaptive_max_pool1d as adaptive_max_pool1d
+from renaissance.ops.adaptive import adaptive_max_pool2d as adaptive_max_pool2d
+from renaissance.ops.adaptive import adaptive_max_pool3d as adaptive_max_pool3d
 from renaissance.ops.compose import elu as elu
 from renaissance.ops.compose import gelu as gelu
 from renaissance.ops.compose import hardsigmoid as hardsigmoid

@@ -15,7 +15,7 @@ from renaissance.ops.elementwise import add, astype, divide, equal, lit, maximum
 from renaissance.ops.index import arange_like
 from renaissance.ops.movement import broadcast_to, reshape
 from renaissance.ops.reduce import max, sum
-from renaissance.ops.tap import Axes, Axis, by_windows, spread, tap_count, taps
+from renaissance.ops.tap import Axes, Axis, by_windows, repeated, spread, tap_count, taps
 from renaissance.ops.value import Rule, need_tensor, with_gradient
 
 Sizes = int | Sequence[int]
@@ -66,9 +66,12 @@ def _like(y: Any, x: Any) -> Any:
 
 def _max_rule(ct: Any, out: Any, inputs: Any, axes: Axes) -> tuple[Any, ...]:
     """To the first tap that is the maximum; overlapping windows add up in float32 or wider."""
-    index = inputs[1]
-    wide = astype(ct, dt.accumulator(ct.dtype))
-    return spread([where(equal(index, lit(tap, index)), wide, lit(0, wide)) for tap in range(tap_count(axes))], axes), None
+    image, index = inputs
+
+    def share(tap: int, seen: Any, first: Any) -> Any:
+        return where(equal(first, lit(tap, first)), seen, lit(0, seen))
+
+    return spread([astype(ct, dt.accumulator(ct.dtype)), index], share, axes, image.dtype), None
 
 
 @composed
@@ -94,18 +97,21 @@ def _max_pool(op: str, x: Any, kernel_size: Sizes, stride: Sizes | None, padding
 
 
 def _sum_rule(ct: Any, out: Any, inputs: Any, axes: Axes) -> tuple[Any, ...]:
-    return (spread([ct] * tap_count(axes), axes),)
+    if all(a.tiles for a in axes):
+        return (repeated(ct, axes, inputs[0].dtype),)
+    return (spread([ct], lambda tap, seen: seen, axes, inputs[0].dtype),)
 
 
 def _summed(image: Any, axes: Axes) -> Any:
-    """The sum of every window."""
+    """The sum of every window, in float32 or wider."""
+    wide = astype(image, dt.accumulator(image.dtype))
     if all(a.full and a.count == 1 for a in axes):
-        within = image[(slice(None), *(slice(0, a.reach, a.dilation) for a in axes))]
+        within = wide[(slice(None), *(slice(0, a.reach, a.dilation) for a in axes))]
         total = sum(reshape(within, (image.shape[0], tap_count(axes), image.shape[-1])), 1)
         return reshape(total, (image.shape[0], *(1 for _ in axes), image.shape[-1]))
     if tap_count(axes) > MOST_TAPS:
-        return sum(by_windows(image, axes, 0.0), axis=-2)
-    total, *others = taps(image, axes, 0.0)
+        return sum(by_windows(wide, axes, 0.0), axis=-2)
+    total, *others = taps(wide, axes, 0.0)
     for seen in others:
         total = add(total, seen)
     return with_gradient(total, (image,), Rule(_sum_rule, (axes,)))
@@ -113,7 +119,7 @@ def _summed(image: Any, axes: Axes) -> Any:
 
 @composed
 def _avg_pooled(x: Any, axes: Axes, padding_too: bool, divisor: float | None) -> Any:
-    total = _summed(astype(_image(x, axes), dt.accumulator(x.dtype)), axes)
+    total = _summed(_image(x, axes), axes)
     if divisor is None and all(a.full for a in axes):
         divisor = float(tap_count(axes))
     if divisor is not None:

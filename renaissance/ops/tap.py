@@ -1,4 +1,4 @@
-"""Taps: what all windows of an image see at one of their places, as views; and images put together again from one value for each tap.
+"""Taps: what all windows of an image see at one of their places, as views; images put together from what windows have for them.
 
 Images have their channels last, (N, L ..., C), so that work on taps goes along the channels.
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from renaissance.ops.elementwise import add
+from renaissance.ir.dtype import DType
+from renaissance.ops.elementwise import add, astype
 from renaissance.ops.movement import broadcast_to, concat, pad, permute_dims, reshape
 from renaissance.ops.window import windows
 
@@ -47,6 +48,11 @@ class Axis:
     def full(self) -> bool:
         """Whether every window lies inside the elements."""
         return self.padding == 0 and self.after <= 0
+
+    @property
+    def tiles(self) -> bool:
+        """Whether windows lie side by side, the first at the first element."""
+        return self.padding == 0 and self.stride == self.size and self.dilation == 1
 
     @property
     def most(self) -> int:
@@ -87,6 +93,10 @@ def taps(x: Any, axes: Axes, outside: float) -> list[Any]:
 def by_windows(x: Any, axes: Axes, outside: float) -> Any:
     """What the windows see, (N, P ..., taps, C), as one view: for windows of many elements."""
     rank = len(axes)
+    if all(a.tiles for a in axes):
+        cut = reshape(padded(x, axes, outside), (x.shape[0], *(n for a in axes for n in (a.count, a.size)), x.shape[-1]))
+        seen = permute_dims(cut, (0, *range(1, 2 * rank, 2), *range(2, 2 * rank + 1, 2), 2 * rank + 1))
+        return reshape(seen, (*seen.shape[:1 + rank], tap_count(axes), x.shape[-1]))
     whole = padded(x, axes, outside)
     first = permute_dims(whole, (0, 1 + rank, *range(1, 1 + rank)))
     seen = windows(first, [a.size for a in axes], [a.stride for a in axes], [a.dilation for a in axes])
@@ -94,16 +104,20 @@ def by_windows(x: Any, axes: Axes, outside: float) -> Any:
     return reshape(seen, (*seen.shape[:1 + rank], tap_count(axes), seen.shape[-1]))
 
 
-def spread(values: Sequence[Any], axes: Axes) -> Any:
-    """The image (N, L ..., C) each of whose elements is the sum, in the order of the taps, of what the windows have for it.
+def spread(values: Sequence[Any], share: Callable[..., Any], axes: Axes, dtype: DType) -> Any:
+    """The image (N, L ..., C) each of whose elements is the sum, in the order of the taps, of its shares of windows that see it.
 
-    values  (N, P ..., C) for each tap, in row-major order
+    values  (N, P ..., C): what is known of the windows, 0 for windows that do not exist
+    share   (number of a tap, *values) -> what the element at that tap gets
+    dtype   of the image: what is added up is rounded once
 
     Elements at equal places between window starts meet the same taps: each such class is computed for itself, and the classes are
     put in turn along their axes.
     """
     batch, channels = values[0].shape[0], values[0].shape[-1]
     places = tuple(n for a in axes for n in (a.most, 1))
+    # Behind margins what is known is a value of its own, which no part is computed along with: the parts are computed together.
+    margined = [pad(v, [(0, 0), *((a.most, a.most) for a in axes), (0, 0)]) for v in values]
 
     def of_class(chosen: tuple[int, ...]) -> Any:
         terms = []
@@ -111,15 +125,15 @@ def spread(values: Sequence[Any], axes: Axes) -> Any:
             number = 0
             for (tap, _), a in zip(met, axes):
                 number = number * a.size + tap
-            term = _moved(values[number], axes, [shift for _, shift in met])
-            if term is not None:
-                terms.append(term)
+            shifts = [shift for _, shift in met]
+            if all(-a.most < shift < a.count for a, shift in zip(axes, shifts)):
+                terms.append(share(number, *(_moved(m, axes, shifts) for m in margined)))
         if not terms:
-            return _zeros(values[0], (batch, *places, channels))
+            return _zeros(values[0], (batch, *places, channels), dtype)
         total = terms[0]
         for term in terms[1:]:
             total = add(total, term)
-        return reshape(total, (batch, *places, channels))
+        return reshape(astype(total, dtype), (batch, *places, channels))
 
     def in_turn(chosen: tuple[int, ...]) -> Any:
         k = len(chosen)
@@ -132,18 +146,20 @@ def spread(values: Sequence[Any], axes: Axes) -> Any:
     return whole[(slice(None), *(slice(0, a.n) for a in axes))]
 
 
-def _moved(value: Any, axes: Axes, shifts: Sequence[int]) -> Any:
-    """For element i of a class what window i + shift has, 0 where there is no such window; None where there is none at all."""
-    places, widths = [slice(None)], [(0, 0)]
-    for a, shift in zip(axes, shifts):
-        start, stop = max(shift, 0), min(shift + a.most, a.count)
-        if stop <= start:
-            return None
-        before = max(-shift, 0)
-        places.append(slice(start, stop))
-        widths.append((before, a.most - before - (stop - start)))
-    return pad(value[tuple(places)], [*widths, (0, 0)])
+def _moved(margined: Any, axes: Axes, shifts: Sequence[int]) -> Any:
+    """For element i of a class what window i + shift has."""
+    return margined[(slice(None), *(slice(a.most + shift, 2 * a.most + shift) for a, shift in zip(axes, shifts)))]
 
 
-def _zeros(like: Any, shape: tuple[int, ...]) -> Any:
-    return broadcast_to(reshape(type(like)(like.number(0.0, like.dtype)), (1,) * len(shape)), shape)
+def repeated(value: Any, axes: Axes, dtype: DType) -> Any:
+    """The image each of whose elements has what its window has, (N, P ..., C), 0 for those in none; windows lie side by side."""
+    batch, channels = value.shape[0], value.shape[-1]
+    value = astype(value, dtype)
+    value = reshape(value, (batch, *(n for a in axes for n in (a.count, 1)), channels))
+    value = broadcast_to(value, (batch, *(n for a in axes for n in (a.count, a.size)), channels))
+    value = reshape(value, (batch, *(a.count * a.size for a in axes), channels))[(slice(None), *(slice(0, a.n) for a in axes))]
+    return pad(value, [(0, 0), *((0, a.n - n) for a, n in zip(axes, value.shape[1:])), (0, 0)])
+
+
+def _zeros(like: Any, shape: tuple[int, ...], dtype: DType) -> Any:
+    return broadcast_to(reshape(type(like)(like.number(0.0, dtype)), (1,) * len(shape)), shape)

@@ -332,4 +332,32 @@ NORMS = (
         text="BatchNorm3d(2, eps=1e-05, momentum=0.1, affine=True, track_running_stats=False)"),
 )
 
-TABLE = (*LAYERS, *NORMS, *ACTIVATIONS, *POOLS, *CONVOLUTIONS, *LOSSES)
+
+def adaptive(x: Any, counts: tuple[int, ...], reduce: Any) -> Any:
+    """Adaptive pooling, window by window."""
+    sizes = x.shape[-len(counts):]
+    y = np.empty((*x.shape[:-len(counts)], *counts))
+    for p in np.ndindex(counts):
+        window = tuple(slice(i * n // c, -(-(i + 1) * n // c)) for i, n, c in zip(p, sizes, counts))
+        y[(..., *p)] = reduce(x[(..., *window)], tuple(range(-len(counts), 0)))
+    return y
+
+
+ADAPTIVE = (
+    row("adaptive mean pool 1d", lambda nn: nn.AdaptiveAvgPool1d(4), lambda state, x: adaptive(x, (4,), np.mean), (2, 3, 9),
+        text="AdaptiveAvgPool1d(output_size=4)"),
+    row("adaptive mean pool 2d", lambda nn: nn.AdaptiveAvgPool2d(1), lambda state, x: adaptive(x, (1, 1), np.mean), (2, 3, 8, 7),
+        text="AdaptiveAvgPool2d(output_size=1)"),
+    row("adaptive mean pool 2d, one axis", lambda nn: nn.AdaptiveAvgPool2d((None, 3)), lambda state, x: adaptive(x, (4, 3), np.mean),
+        (3, 4, 7), text="AdaptiveAvgPool2d(output_size=(None, 3))"),
+    row("adaptive mean pool 3d", lambda nn: nn.AdaptiveAvgPool3d((2, 2, 5)), lambda state, x: adaptive(x, (2, 2, 5), np.mean),
+        (1, 2, 3, 4, 3), text="AdaptiveAvgPool3d(output_size=(2, 2, 5))"),
+    row("adaptive max pool 1d", lambda nn: nn.AdaptiveMaxPool1d(3), lambda state, x: adaptive(x, (3,), np.max), (3, 9),
+        text="AdaptiveMaxPool1d(output_size=3)"),
+    row("adaptive max pool 2d", lambda nn: nn.AdaptiveMaxPool2d((4, 2)), lambda state, x: adaptive(x, (4, 2), np.max), (2, 3, 8, 7),
+        text="AdaptiveMaxPool2d(output_size=(4, 2))"),
+    row("adaptive max pool 3d", lambda nn: nn.AdaptiveMaxPool3d(1), lambda state, x: adaptive(x, (1, 1, 1), np.max), (2, 2, 2, 4, 3),
+        text="AdaptiveMaxPool3d(output_size=1)"),
+)
+
+TABLE = (*LAYERS, *NORMS, *ADAPTIVE, *ACTIVATIONS, *POOLS, *CONVOLUTIONS, *LOSSES)
