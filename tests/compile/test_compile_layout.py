@@ -93,7 +93,7 @@ def gated(x, w, v):
     return convolution.conv2d(h[:, :4], v)
 
 
-def of_channels(x, w, v):
+def by_places(x, w, v):
     """Layer norm and an affine map of the channels of each place, then a sum over leaves of rows."""
     h = convolution.channels_last(convolution.conv2d(x, w))
     h = convolution.channels_first(contraction.linear(layer_norm.layer_norm(h, h.shape[-1]), v[:, :, 0, 0])) * 0.5
@@ -141,7 +141,7 @@ def test_backward_nothing_is_permuted_between_convolutions(build, shapes):
 
 def test_images_stay_images_as_rows_of_a_product_and_as_leaves_of_a_sum():
     for gradient in (False, True):
-        graph = same_bits(traced(of_channels, (2, 3, 6, 5), (4, 3, 3, 2), (4, 4, 1, 1), gradient=gradient))
+        graph = same_bits(traced(by_places, (2, 3, 6, 5), (4, 3, 3, 2), (4, 4, 1, 1), gradient=gradient))
         assert [n for n in inner(graph) if len(n.shape) == 4] == []
 
 

@@ -333,7 +333,6 @@ NORMS = (
 )
 
 
-
 def adaptive(x: Any, counts: tuple[int, ...], reduce: Any) -> Any:
     """Adaptive pooling, window by window."""
     sizes = x.shape[-len(counts):]
