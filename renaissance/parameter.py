@@ -201,6 +201,8 @@ def lay_flat(parameters: Sequence[Parameter]) -> None:
     if len(alone) < 2 or len({p.dtype for p in alone}) > 1:
         return
     run = join_flat([p.detach() for p in alone])
+    if tracing.recorder is None:
+        region_of(run)  # now, so that the memory of the single parameters is free before a plan asks for its own
     at = 0
     for p in alone:
         p.move(run, at)

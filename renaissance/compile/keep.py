@@ -29,14 +29,18 @@ class Worth:
     again_bytes: int
 
 
+Sources = dict[Node, int]
+
+
 @dataclass(frozen=True)
 class Recipe:
     """How a value can be computed again: from which stored values, by about how many additions, the dearest word costing what.
 
+    sources  with the bytes of each that are read
     windows  whether it takes several elements of one value, each at a distance of its own
     """
 
-    sources: frozenset[Node]
+    sources: Sources
     cost: int
     dearest: int
     windows: bool
@@ -51,17 +55,21 @@ class Keeping:
     def __init__(self, partition: Partition, storage: Storage):
         self._partition = partition
         self._storage = storage
-        self._sources: dict[Group, set[Node]] = {g: self._read_by(g) for g in partition.groups}
+        self._sources: dict[Group, Sources] = {g: self._read_by(g) for g in partition.groups}
         self.groups: list[Group] = []
         for group in partition.in_order():
             self._decide(group)
             if any(n in storage.home for n in group.members):
                 self.groups.append(group)
 
-    def _read_by(self, group: Group) -> set[Node]:
+    def _read_by(self, group: Group) -> Sources:
         """The values a group takes from memory."""
-        bases = {link.base for n in group.members for link in self._partition.links[n]}.difference(group.members)
-        return {n for n in bases if n.op.kind != "leaf" or n in self._storage.home}
+        members = set(group.members)
+        found: Sources = {}
+        for link in (link for n in group.members for link in self._partition.links[n]):
+            if link.base not in members and (link.base.op.kind != "leaf" or link.base in self._storage.home):
+                _note(found, link)
+        return found
 
     def _decide(self, group: Group) -> None:
         wanted = [n for n in group.members if self._outside(n, group)]
@@ -88,7 +96,7 @@ class Keeping:
         alone = all_gone and len(readers) == 1
         if not all(recipe is not None and self._legal(n, recipe, group, alone) for n, recipe in recipes.items()):
             return False
-        needs: dict[Group, set[Node]] = {g: set() for g in readers}
+        needs: dict[Group, Sources] = {g: {} for g in readers}
         for n, recipe in recipes.items():
             assert recipe is not None
             for g in self._outside(n, group):
@@ -98,14 +106,15 @@ class Keeping:
             return False
         for g, sources in needs.items():
             self._sources[g] |= sources
-            self._sources[g] -= set(values)
+            for n in values:
+                self._sources[g].pop(n, None)
         return True
 
-    def _worth(self, group: Group, values: list[Node], needs: dict[Group, set[Node]], all_gone: bool) -> Worth:
+    def _worth(self, group: Group, values: list[Node], needs: dict[Group, Sources], all_gone: bool) -> Worth:
         stored = sum(_bytes(n) * (1 + len(self._outside(n, group))) for n in values)
         if all_gone:
-            stored += sum(_bytes(s) for s in self._sources[group])
-        again = sum(_bytes(s) for g, sources in needs.items() for s in sources - self._sources[g])
+            stored += sum(self._sources[group].values())
+        again = sum(read for g, sources in needs.items() for s, read in sources.items() if s not in self._sources[g])
         return Worth(stored, again)
 
     # ---- legality -----------------------------------------------------------------------------------------------------
@@ -144,7 +153,8 @@ class Keeping:
 
     def _recipe(self, n: Node) -> Recipe | None:
         """How to compute `n` from stored values; None if that takes more than a moderate amount of scalar code."""
-        sources: set[Node] = set()
+        sources: Sources = {}
+        read: Sources = {}
         seen = {n}
         cost = dearest = 0
         paths: dict[Node, set[tuple[Node, ...]]] = {}
@@ -154,19 +164,26 @@ class Keeping:
             if m.op.kind == "leaf" and m not in self._storage.home:
                 continue
             if m in self._storage.home:
-                sources.add(m)
+                sources[m] = read.get(m, _bytes(m))
                 continue
             if m.op.kind != "scalar" or m.op.name == "check" or cost > MOST_ONCE:
                 return None
             cost += cost_of(m)
             dearest = max(dearest, cost_of(m))
             for link in self._partition.links[m]:
+                _note(read, link)
                 if _is_window(link) and size(link.path[0].shape) >= size(n.shape):
                     paths.setdefault(link.base, set()).add(link.path)
             bases = {link.base for link in self._partition.links[m]} - seen
             seen |= bases
             stack += bases
-        return Recipe(frozenset(sources), cost, dearest, any(len(found) > 1 for found in paths.values()))
+        return Recipe(sources, cost, dearest, any(len(found) > 1 for found in paths.values()))
+
+
+def _note(found: Sources, link: Link) -> None:
+    """Count what is read through a link: no more than the smallest view on the way shows."""
+    read = min(size(n.shape) for n in (link.base, *link.path)) * link.base.dtype.size
+    found[link.base] = max(read, found.get(link.base, 0))
 
 
 def _is_window(link: Link) -> bool:

@@ -21,7 +21,8 @@ def order(plan: Plan) -> Plan:
     plan = _renamed(plan, moved)
     given = _sorted(schedule.after, range(len(plan.items)))
     greedy = _greedy(plan, schedule.after)
-    chosen = min((greedy, given), key=lambda numbers: peak_bytes(plan, numbers))
+    orders = (greedy, given, _late(plan, schedule.after, greedy), _late(plan, schedule.after, given))
+    chosen = min(orders, key=lambda numbers: peak_bytes(plan, numbers))
     items = tuple(plan.items[i] for i in chosen)
     copies = tuple(pair for pair in plan.copies if pair[0] not in moved)
     state = {b for b, buffer in enumerate(plan.buffers) if buffer.place == "input"}
@@ -116,6 +117,36 @@ def _sorted(after: list[set[int]], given: range) -> list[int]:
             waiting[j] -= 1
             if not waiting[j]:
                 heapq.heappush(ready, j)
+    return result
+
+
+def _late(plan: Plan, after: list[set[int]], numbers: list[int]) -> list[int]:
+    """The same order, but items that read nothing in the arena, so that no memory waits for them, run when they are needed."""
+    touched, _ = _arena_touches(plan)
+    makes = [{o.buffer for o in item.operands if o.mode == "out"} for item in plan.items]
+    waits: list[list[int]] = [[] for _ in after]
+    for i, followers in enumerate(after):
+        for j in followers:
+            waits[j].append(i)
+    put_off: set[int] = set()
+    result: list[int] = []
+
+    def run(i: int) -> None:
+        for w in sorted(waits[i]):
+            if w in put_off:
+                put_off.remove(w)
+                run(w)
+        result.append(i)
+
+    for i in numbers:
+        if after[i] and touched[i] and touched[i] <= makes[i]:
+            put_off.add(i)
+        else:
+            run(i)
+    for i in sorted(put_off, key=numbers.index):
+        if i in put_off:
+            put_off.remove(i)
+            run(i)
     return result
 
 

@@ -140,12 +140,19 @@ class Partition:
         """Whether `n` can be computed in group `g`: the spaces fit, no circle forms, the body stays short."""
         if g in self._closed or not self._dependence.may_need(g, needs) or len(self._groups[g].members) >= MOST_MEMBERS:
             return False
+        if self._overwrites_early(self._groups[g].kind, [n]):
+            return False
         wider = joined(self._groups[g], alone)
         role = wider and role_in(n, alone, wider, self.links[n])
         if wider is None or role is None:
             return False
         inside = set(wider.members)
         return all(link_fits(n, k, role, link, wider) for k, link in enumerate(self.links[n]) if link.base in inside)
+
+    def _overwrites_early(self, kind: str, nodes: list[Node]) -> bool:
+        """Whether pieces of new state would be made where something is reduced: that is needed now, while the old state may still
+        be read later and could not be overwritten then."""
+        return kind in ("row", "column") and any(self._storage.is_piece_of_state(n) for n in nodes)
 
     def _worth(self, n: Node, g: int) -> Worth:
         read = written = 0
@@ -179,7 +186,7 @@ class Partition:
         if len(first.members) + len(second.members) > MOST_MEMBERS:
             return False
         merged = merged_group(first, second)
-        if merged is None:
+        if merged is None or self._overwrites_early(merged.kind, merged.members):
             return False
         inside = set(merged.members)
         for n in merged.members:

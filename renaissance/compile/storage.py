@@ -66,6 +66,14 @@ class Storage:
         if node not in self.home:
             self.home[node] = self._buffer("arena", -1, node)
 
+    def is_piece_of_state(self, node: Node) -> bool:
+        """Whether a node is written to a range of a concatenation that becomes new state."""
+        where = self.home.get(node)
+        found = isinstance(where, Piece)
+        while isinstance(where, Piece):
+            where = self.home.get(where.whole)
+        return found and any(where == source for source, _ in self.state)
+
     def locate(self, node: Node, flat: Affine, extents: Extents) -> Place | None:
         """Where the element `flat` of a stored node lies; None for a node that is not stored.
 

@@ -47,6 +47,7 @@ class Arena:
 
     def _grow(self, size_bytes: int) -> None:
         more = size_bytes - self.size_bytes
+        stock.trim()  # what was made on the way here, first weights for example, must not lie beside it for ever
         _check_available(more, size_bytes)
         if size_bytes > self._reserved:
             raise DeviceError(f"plan: {size_bytes >> 20} MiB of scratch needed, {self._reserved >> 20} MiB of addresses reserved")
