@@ -8,7 +8,7 @@ import pytest
 import renaissance as rn
 from renaissance import nn, optim
 from renaissance.errors import ArgumentError, DTypeError, ShapeError
-from renaissance.ops.batch_norm import LEAF_ROWS, leaf_rows
+from renaissance.ops.leaf import LEAF_ROWS, leaf_rows
 
 F = nn.functional
 
