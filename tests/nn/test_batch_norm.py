@@ -61,6 +61,14 @@ def test_a_training_step_changes_parameters_and_statistics(compiled):
     assert (model[1].running_var.numpy() != 1).all()
 
 
+def test_statistics_are_computed_with_the_output():
+    """Else they would keep every batch they were made from."""
+    model = nn.Sequential(nn.BatchNorm1d(3), nn.BatchNorm1d(3, momentum=None))
+    for seed in range(3):
+        model(rn.tensor(images(4, 3, seed=seed))).numpy()
+        assert all(b.node.data is not None for b in model.buffers())
+
+
 def test_a_large_mean_costs_no_digits():
     x = (10000 + np.arange(4 * 2 * 64).reshape(4, 2, 64) * 1e-3).astype(np.float32)
     wide = x.astype(np.float64)
