@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.load import OtherLoad
@@ -67,6 +68,7 @@ class Case:
     rivals    candidates: the best of them is the rival
     compared  'seconds' or 'rss_mib'
     flops     floating-point operations in what `seconds` counts, where a share of peak means something
+    part      which of the times its programs report is meant, where they measure several things; none: `seconds`
     """
 
     row: str
@@ -77,6 +79,7 @@ class Case:
     compared: str = "seconds"
     flops: float | None = None
     bars: tuple[Bar, ...] = ()
+    part: str = ""
 
     def __str__(self) -> str:
         return f"{self.row} {self.variant} {self.precision}"
@@ -88,14 +91,15 @@ def best_rival(case: Case, run: Run, *, tries: int, say: Callable[[str], None]) 
     `say` is told every candidate's figure, and of those that fail why.
     """
     figures: dict[str, float] = {}
+    name = f"{case} and all measured with it" if case.part else str(case)
     for rival in case.rivals:
         try:
             results = [run(rival) for _ in range(tries)]
         except ProgramError as error:
-            say(f"{case}: left out {error}")
+            say(f"{name}: left out {error}")
             continue
         figures[rival.name] = min(getattr(result, case.compared) for result in results)
-        say(f"{case}: {rival.name} {min(r.seconds for r in results):.6f} s, {min(r.rss_mib for r in results):.0f} MiB")
+        say(f"{name}: {rival.name} {min(r.seconds for r in results):.6f} s, {min(r.rss_mib for r in results):.0f} MiB")
     if not figures:
         return None
     return min((rival for rival in case.rivals if rival.name in figures), key=lambda rival: figures[rival.name])
@@ -115,17 +119,37 @@ def alternate(ours: Program, rival: Program | None, run: Run, alternations: int)
     return pairs
 
 
-def measure(case: Case, run: Run, *, alternations: int, tries: int, peaks: Mapping[str, float],
-            say: Callable[[str], None]) -> Measurement:
-    """Measure a case: fill the caches, choose the rival, run both in turn.
+def together(cases: Iterable[Case]) -> list[list[Case]]:
+    """The cases in groups that are measured at once: neighbours with the same programs."""
+    return [list(group) for _, group in itertools.groupby(cases, key=lambda case: (case.ours, case.rivals, case.compared))]
 
-    peaks   flops per second of all cores, by precision
-    raises  ProgramError if ours fails
+
+def measure(cases: Sequence[Case], run: Run, *, alternations: int, tries: int, peaks: Mapping[str, float],
+            say: Callable[[str], None]) -> list[tuple[Case, Measurement]]:
+    """Measure cases that have their programs in common: fill the caches, choose the rival, run both in turn.
+
+    peaks    flops per second of all cores, by precision
+    returns  each case with what was measured, without those whose part the programs did not report
+    raises   ProgramError if ours fails
     """
     load = OtherLoad()
-    run(case.ours)
-    rival = best_rival(case, run, tries=tries, say=say)
-    pairs = alternate(case.ours, rival, run, alternations)
+    run(cases[0].ours)
+    rival = best_rival(cases[0], run, tries=tries, say=say)
+    pairs = alternate(cases[0].ours, rival, run, alternations)
+    others = load.average()
+    return [(case, _measurement(case, rival, [(_part(mine, case), other and _part(other, case)) for mine, other in pairs],
+                                peaks=peaks, load=others))
+            for case in cases if not case.part or case.part in pairs[0][0].parts]
+
+
+def _part(result: Result, case: Case) -> Result:
+    """The result of the part that is meant."""
+    return dataclasses.replace(result, seconds=result.parts[case.part]) if case.part else result
+
+
+def _measurement(case: Case, rival: Program | None, pairs: Sequence[tuple[Result, Result | None]], *,
+                 peaks: Mapping[str, float], load: float) -> Measurement:
+    """Medians and spread of a case's alternations."""
     ours = [mine for mine, _ in pairs]
     theirs = [other for _, other in pairs if other is not None]
     speed = _median(ours, "flops_per_second")
@@ -143,7 +167,7 @@ def measure(case: Case, run: Run, *, alternations: int, tries: int, peaks: Mappi
         ours_rss_mib=statistics.median(result.rss_mib for result in ours),
         rival_rss_mib=_median(theirs, "rss_mib"),
         faults_per_step=_median(ours, "faults_per_step"),
-        load_average=load.average())
+        load_average=load)
 
 
 def _median(results: list[Result], field: str) -> float | None:

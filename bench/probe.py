@@ -11,7 +11,7 @@ import resource
 import statistics
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 
@@ -57,13 +57,33 @@ def time_steps(step: Callable[[], object], *, warmup: int, steps: int) -> dict[s
     return {"seconds": statistics.median(seconds), "faults_per_step": (minor_faults() - faults) / steps}
 
 
+def time_first(make: Callable[[], Callable[..., object]], arguments: Sequence[object], *, later: int) -> float:
+    """Seconds of `make` and of the first two calls of what it returns, less what two of `later` more calls take (the median)."""
+    start = time.perf_counter()
+    step = make()
+    step(*arguments)
+    step(*arguments)
+    first = time.perf_counter() - start
+    return first - 2 * statistics.median([time_once(lambda: step(*arguments)) for _ in range(later)] or [0.0])
+
+
+def time_often(action: Callable[[], object], *, seconds: float, least: int) -> float:
+    """Median seconds of calls of `action` after one that is not counted: `least` calls, and more until `seconds` are over."""
+    action()
+    taken: list[float] = []
+    while len(taken) < least or sum(taken) < seconds:
+        taken.append(time_once(action))
+    return statistics.median(taken)
+
+
 def report(*, seconds: float, faults_per_step: float | None = None, flops_per_second: float | None = None,
-           rss_mib: float | None = None, note: str = "") -> None:
+           rss_mib: float | None = None, note: str = "", parts: Mapping[str, float] | None = None) -> None:
     """Print the program's one line of JSON: what it measured, and its peak memory.
 
     rss_mib           where the program took its peak memory earlier, before work that is no part of the row
     flops_per_second  where the program knows it better than the harness: of a part of its work
     note              what the table should say about how it was done
+    parts             seconds of each of the things it measured, by their names, where the table has a line for each
     """
     print(json.dumps({"seconds": seconds, "rss_mib": rss_mib or peak_rss_mib(), "faults_per_step": faults_per_step,
-                      "flops_per_second": flops_per_second, "note": note}), flush=True)
+                      "flops_per_second": flops_per_second, "note": note, "parts": parts or {}}), flush=True)

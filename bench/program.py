@@ -50,6 +50,7 @@ class Result:
     faults_per_step: float | None = None
     flops_per_second: float | None = None
     note: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 class Runner:

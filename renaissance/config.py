@@ -20,12 +20,14 @@ class Settings:
 
     threads    threads that run kernels (RENAISSANCE_THREADS; else the CPUs this process may use)
     target     'native', or narrower vectors than the machine has: 'avx512', 'avx2', 'sse' (RENAISSANCE_TARGET)
+    winograd   whether 3x3 convolutions may be done by minimal filtering (RENAISSANCE_WINOGRAD, 1 or 0; else they may)
     cache_dir  where compiled kernels and plans are kept (RENAISSANCE_CACHE)
     data_dir   where data sets are kept (RENAISSANCE_DATA)
     """
 
     threads: int
     target: str
+    winograd: bool
     cache_dir: Path
     data_dir: Path
 
@@ -39,9 +41,13 @@ def read(environment: Mapping[str, str]) -> Settings:
     target = environment.get("RENAISSANCE_TARGET") or "native"
     if target not in _TARGETS:
         raise ArgumentError(f"RENAISSANCE_TARGET must be one of {', '.join(_TARGETS)}, got {target!r}")
+    winograd = environment.get("RENAISSANCE_WINOGRAD") or "1"
+    if winograd not in ("0", "1"):
+        raise ArgumentError(f"RENAISSANCE_WINOGRAD must be 0 or 1, got {winograd!r}")
     return Settings(
         threads=_threads(environment.get("RENAISSANCE_THREADS")),
         target=target,
+        winograd=winograd == "1",
         cache_dir=_directory("RENAISSANCE_CACHE", environment.get("RENAISSANCE_CACHE"), home / "kernels"),
         data_dir=_directory("RENAISSANCE_DATA", environment.get("RENAISSANCE_DATA"), home / "data"))
 

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -133,6 +134,7 @@ def host_target() -> Target:
         _target = detect()
         if settings().target != "native":
             _target = _target.restricted(settings().target)
+        _target = replace(_target, winograd=settings().winograd)
     return _target
 
 

@@ -17,10 +17,11 @@ from rich.console import Console
 
 import bench.__main__ as command
 from bench import digits, load, peak, probe, report
-from bench.measure import Bar, Case, Measurement, alternate, best_rival, measure
+from bench.layers import DIRECTIONS, LAYERS, Convolution
+from bench.measure import Bar, Case, Measurement, alternate, best_rival, measure, together
 from bench.program import ROOT, Program, ProgramError, Result, Runner
-from bench.rows import ROWS
-from bench.shapes import PERCEPTRONS
+from bench.rows import ROWS, conv
+from bench.shapes import NETWORKS, PERCEPTRONS
 
 KEYS = ["row", "variant", "precision", "ours_s", "rival", "rival_s", "ratio", "ratio_min", "ratio_max", "share_of_peak",
         "ours_rss_mib", "rival_rss_mib", "faults_per_step", "load_average"]
@@ -50,6 +51,12 @@ def silent(_text: str) -> None:
     """Takes what is said and keeps it to itself."""
 
 
+def measured(case: Case, run: Callable[[Program], Result], *, tries: int = 1, **settings) -> Measurement:
+    """What is measured of one case alone."""
+    [(_, found)] = measure([case], run, tries=tries, say=silent, **settings)
+    return found
+
+
 def some_measurement(**changes) -> Measurement:
     values = dict.fromkeys(KEYS, 1.0) | {"row": "mlp", "variant": "fastest", "precision": "bf16", "rival": "torch"}
     return Measurement(**(values | changes))
@@ -57,7 +64,7 @@ def some_measurement(**changes) -> Measurement:
 
 def test_ratio_is_of_medians_and_its_range_of_single_alternations():
     run = Script(ours=[9.0, 1.0, 2.0, 4.0], quick=[5.0, 4.0, 4.0, 20.0])
-    found = measure(case(QUICK_ONE), run, alternations=3, tries=1, peaks={"fp32": 1.0}, say=silent)
+    found = measured(case(QUICK_ONE), run, alternations=3, peaks={"fp32": 1.0})
     assert (found.ours_s, found.rival_s, found.ratio) == (2.0, 4.0, 2.0)
     assert (found.ratio_min, found.ratio_max) == (2.0, 5.0)
     assert (found.ours_rss_mib, found.rival_rss_mib, found.faults_per_step) == (200.0, 400.0, 4.0)
@@ -74,7 +81,7 @@ def test_memory_rows_compare_memory():
             return Result(1.0, self.sizes[program.name])
 
     run = Fixed({"ours": 100.0, "slow": 150.0, "quick": 300.0})
-    found = measure(case(QUICK_ONE, SLOW, compared="rss_mib"), run, alternations=2, tries=1, peaks={"fp32": 1.0}, say=silent)
+    found = measured(case(QUICK_ONE, SLOW, compared="rss_mib"), run, alternations=2, peaks={"fp32": 1.0})
     assert (found.rival, found.ratio, found.ratio_min, found.ratio_max) == ("slow", 1.5, 1.5, 1.5)
 
 
@@ -94,7 +101,7 @@ def test_the_rival_is_the_best_of_its_tries_and_failures_are_told():
 
 def test_without_any_rival_ours_is_measured_alone():
     run = Script(ours=[1.0, 2.0, 2.0])
-    found = measure(case(BROKEN, flops=6.0), run, alternations=2, tries=2, peaks={"fp32": 12.0}, say=silent)
+    found = measured(case(BROKEN, flops=6.0), run, alternations=2, tries=2, peaks={"fp32": 12.0})
     assert (found.ours_s, found.share_of_peak) == (2.0, 0.25)
     assert (found.rival, found.rival_s, found.ratio, found.ratio_min, found.ratio_max, found.rival_rss_mib) == (None,) * 6
 
@@ -103,14 +110,33 @@ def test_a_program_may_report_its_own_speed():
     def run(_program: Program) -> Result:
         return Result(1.0, 1.0, flops_per_second=9.0)
 
-    assert measure(case(flops=6.0), run, alternations=1, tries=1, peaks={"fp32": 12.0}, say=silent).share_of_peak == 0.75
-    assert measure(case(), Script(ours=[1.0, 1.0]), alternations=1, tries=1, peaks={}, say=silent).share_of_peak is None
+    assert measured(case(flops=6.0), run, alternations=1, peaks={"fp32": 12.0}).share_of_peak == 0.75
+    assert measured(case(), Script(ours=[1.0, 1.0]), alternations=1, peaks={}).share_of_peak is None
+
+
+def test_one_run_serves_every_part_that_its_programs_report():
+    def run(program: Program) -> Result:
+        ran.append(program.name)
+        return Result(3.0, 1.0, parts={"first": 1.0, "second": 2.0} if program is OURS else {"first": 3.0, "second": 3.0})
+
+    ran: list[str] = []
+    cases = [dataclasses.replace(case(QUICK_ONE, flops=flops), variant=part, part=part)
+             for part, flops in (("first", 4.0), ("second", 6.0), ("third", 1.0))]
+    found = measure(cases, run, alternations=2, tries=1, peaks={"fp32": 8.0}, say=silent)
+    assert [(each.part, one.variant, one.ours_s, one.ratio, one.share_of_peak) for each, one in found] == [
+        ("first", "first", 1.0, 3.0, 0.5), ("second", "second", 2.0, 1.5, 0.375)]
+    assert ran == ["ours", "quick", "ours", "quick", "quick", "ours"]
+
+
+def test_neighbours_with_the_same_programs_are_measured_together():
+    first, second, third = case(QUICK_ONE, part="a"), case(QUICK_ONE, part="b"), case(SLOW, part="c")
+    assert together([first, second, third, first]) == [[first, second], [third], [first]]
 
 
 def test_a_failure_of_ours_is_an_error():
     failing = dataclasses.replace(case(QUICK_ONE), ours=BROKEN)
     with pytest.raises(ProgramError, match="no C\\+\\+ compiler"):
-        measure(failing, Script(quick=[1.0]), alternations=1, tries=1, peaks={}, say=silent)
+        measured(failing, Script(quick=[1.0]), alternations=1, peaks={})
 
 
 @pytest.mark.parametrize("bar, value, met, text", [
@@ -255,6 +281,32 @@ def test_flops_of_the_mlp():
     assert shape.step_flops == 400 * (3 * weights - 784 * 1024)
 
 
+@pytest.mark.parametrize("name, multiplications", [
+    ("vgg16bn_224", 15_470_264_320), ("resnet50", 4_089_184_256), ("mobilenetv2", 300_774_272), ("vgg16bn_cifar", 313_725_952)])
+def test_flops_of_the_networks(name: str, multiplications: int):
+    shape = NETWORKS[name]
+    assert shape.image_flops == 2 * multiplications
+    first = 2 * shape.convolutions[0].out_size ** 2 * shape.convolutions[0].kernel ** 2 * 3 * shape.convolutions[0].filters
+    assert shape.step_flops == shape.batch * (6 * multiplications - first)
+
+
+def test_every_layer_has_a_line_for_each_direction():
+    lines = [each for each in conv.cases() if each.precision == "fp32"]
+    assert len(lines) == 3 * sum(len(layers) for layers in LAYERS.values())
+    assert {str(layer) for layer in LAYERS["mobilenetv2"]} >= {
+        "3x3 3->32 at 224 stride 2", "3x3 depthwise 96->96 at 112 stride 2", "1x1 96->24 at 56"}
+    assert len(together(conv.cases())) == 2 * len(LAYERS)
+
+
+@pytest.mark.parametrize("layer, bars", [
+    (Convolution(64, 64, 56, 3), [2.5, 2.5, 2.0]), (Convolution(512, 512, 14, 3), [2.0, 2.0, 1.6]),
+    (Convolution(128, 128, 56, 3, 2), [1.0] * 3), (Convolution(3, 64, 224, 3), [1.0] * 3),
+    (Convolution(96, 96, 56, 3, groups=96), [1.0] * 3), (Convolution(64, 256, 56, 1), [1.0] * 3)])
+def test_bars_of_layers(layer: Convolution, bars: list[float]):
+    assert [conv.ratio(layer, direction, "fp32") for direction in DIRECTIONS] == bars
+    assert {conv.ratio(layer, direction, "bf16") for direction in DIRECTIONS} == {1.0}
+
+
 def test_stand_in_digits_come_from_their_seed():
     images = digits.images(2500, 1)
     assert images.shape == (2500, 28, 28)
@@ -308,7 +360,26 @@ def test_quick_takes_one_rival():
     assert [(str(each), len(each.rivals)) for each in cases] == [("mlp fastest fp32", 1), ("mlp fastest bf16", 1)]
 
 
-@pytest.mark.parametrize("arguments", [["nosuchrow"], ["--alternations", "0"]])
+def test_a_row_may_be_cut_to_one_variant():
+    cases = command.chosen(command.parse(["memory/mlp", "tinymlp"]))
+    assert [str(each) for each in cases] == ["memory mlp fp32", "memory mlp bf16", "tinymlp fastest fp32", "tinymlp fastest bf16"]
+
+
+def test_programs_time_the_first_calls_less_later_ones(monkeypatch: pytest.MonkeyPatch):
+    clock = iter([0.0, 10.0, 20.0, 21.0, 30.0, 33.0, 40.0, 42.0])
+    monkeypatch.setattr(probe.time, "perf_counter", lambda: next(clock))
+    calls: list[int] = []
+    assert probe.time_first(lambda: calls.append, [7], later=3) == 6.0
+    assert calls == [7] * 5
+
+
+def test_programs_time_an_action_often_enough(monkeypatch: pytest.MonkeyPatch):
+    clock = iter([10.0, 15.0, 20.0, 23.0, 30.0, 34.0])
+    monkeypatch.setattr(probe.time, "perf_counter", lambda: next(clock))
+    assert probe.time_often(lambda: None, seconds=10, least=2) == 4.0
+
+
+@pytest.mark.parametrize("arguments", [["nosuchrow"], ["mlp/nosuchvariant"], ["--alternations", "0"]])
 def test_wrong_options_are_refused(arguments: list[str]):
     with pytest.raises(SystemExit, match="2"):
         command.parse(arguments)

@@ -14,21 +14,21 @@ from renaissance.errors import ArgumentError
 def test_defaults():
     settings = config.read({"XDG_CACHE_HOME": "/somewhere"})
     assert 1 <= settings.threads <= len(os.sched_getaffinity(0))
-    assert settings.target == "native"
+    assert settings.target == "native" and settings.winograd
     assert settings.cache_dir == Path("/somewhere/renaissance/kernels")
     assert settings.data_dir == Path("/somewhere/renaissance/data")
 
 
 def test_values_are_taken(tmp_path):
-    settings = config.read({"RENAISSANCE_THREADS": "7", "RENAISSANCE_TARGET": "avx2",
+    settings = config.read({"RENAISSANCE_THREADS": "7", "RENAISSANCE_TARGET": "avx2", "RENAISSANCE_WINOGRAD": "0",
                             "RENAISSANCE_CACHE": str(tmp_path / "c"),
                             "RENAISSANCE_DATA": str(tmp_path)})
-    assert settings == config.Settings(7, "avx2", tmp_path / "c", tmp_path)
+    assert settings == config.Settings(7, "avx2", False, tmp_path / "c", tmp_path)
 
 
 @pytest.mark.parametrize("variable, value", [
     ("RENAISSANCE_THREADS", "0"), ("RENAISSANCE_THREADS", "-1"), ("RENAISSANCE_THREADS", "two"), ("RENAISSANCE_THREADS", "1.5"),
-    ("RENAISSANCE_THREADS", "100000"), ("RENAISSANCE_TARGET", "mmx"),
+    ("RENAISSANCE_THREADS", "100000"), ("RENAISSANCE_TARGET", "mmx"), ("RENAISSANCE_WINOGRAD", "yes"),
     ("RENAISSANCE_CACHE", __file__), ("RENAISSANCE_DATA", __file__)])
 def test_wrong_values_name_their_variable(variable, value):
     with pytest.raises(ArgumentError, match=variable):

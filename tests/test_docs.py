@@ -8,9 +8,9 @@ import re
 import pytest
 
 import renaissance as rn
-from renaissance import data, nn, optim
+from renaissance import data, models, nn, optim
 
-MODULES = (rn, nn, nn.functional, nn.init, optim, data)
+MODULES = (rn, nn, nn.functional, nn.init, optim, data, models)
 # What computes nothing has no formula.
 WITHOUT_FORMULA = {
     "DType", "Generator", "Parameter", "Result", "Task", "Tensor", "data.ArrayDataset", "data.Dataset", "data.MNIST",

@@ -1,31 +1,30 @@
-"""Seconds until a model has done two training steps under `rn.compile`: what compiling makes a user wait.
+"""Seconds until a network has done two training steps under `rn.compile`: what compiling makes a user wait.
 
 Two steps, because the second traces the function again to see that it is stable.
 """
 
 from __future__ import annotations
 
+import argparse
+
 import renaissance as rn
 from bench import probe
-from bench.ours import perceptron
-from bench.shapes import PERCEPTRONS
+from bench.ours import training
 
 
 def main() -> None:
     """Time the first two steps, the import of the package left out."""
-    shape = PERCEPTRONS["mlp"]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("network", choices=training.NAMES)
+    parser.add_argument("--batch", type=int, help="inputs of a step instead of the network's own number")
+    parser.add_argument("--steps", type=int, default=0, help="later steps: what two of them take is not counted")
+    options = parser.parse_args()
+
     rn.seed(0)
-    net = perceptron.model(shape)
-    updater = perceptron.optimizer(shape, net)
-    x, y = perceptron.batch(shape)
-    rn.realize(*net.parameters())
-
-    def first_steps() -> None:
-        step = rn.compile(perceptron.training_step(net, updater, precision="fp32", smoothing=shape.smoothing))
-        step(x, y)
-        step(x, y)
-
-    probe.report(seconds=probe.time_once(first_steps))
+    trained = training.training(options.network, options.batch)
+    rn.realize(*trained.net.parameters(), *trained.net.buffers())
+    seconds = probe.time_first(lambda: rn.compile(trained.step("fp32")), (trained.x, trained.y), later=options.steps)
+    probe.report(seconds=seconds)
 
 
 if __name__ == "__main__":

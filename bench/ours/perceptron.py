@@ -1,4 +1,4 @@
-"""The multilayer perceptrons of the rows `mlp` and `tinymlp`, with their optimizers and their training step."""
+"""The multilayer perceptrons of the rows `mlp` and `tinymlp`, with their optimizers, gradients and data."""
 
 from __future__ import annotations
 
@@ -35,19 +35,6 @@ def gradients(net: nn.Module, *, precision: str, smoothing: float) -> Callable:
             p.grad = None
         loss.backward()
         return [p.grad for p in net.parameters()]
-
-    return step
-
-
-def training_step(net: nn.Module, updater: optim.Optimizer, *, precision: str, smoothing: float) -> Callable:
-    """A function (images, labels) -> loss that does one whole step, not compiled yet."""
-    def step(x: rn.Tensor, y: rn.Tensor) -> rn.Tensor:
-        with rn.precision(precision):
-            loss = nn.functional.cross_entropy(net(x), y, label_smoothing=smoothing)
-        updater.zero_grad()
-        loss.backward()
-        updater.step()
-        return loss
 
     return step
 

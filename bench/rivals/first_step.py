@@ -1,30 +1,28 @@
-"""Seconds until a PyTorch model has done two training steps under `torch.compile`: what compiling makes a user wait."""
+"""Seconds until a PyTorch network has done two training steps under `torch.compile`: what compiling makes a user wait."""
 
 from __future__ import annotations
+
+import argparse
 
 import torch
 
 from bench import probe
-from bench.rivals import perceptron
-from bench.shapes import PERCEPTRONS
+from bench.rivals import training
 
 
 def main() -> None:
     """Time the first two steps, the import of PyTorch left out."""
-    shape = PERCEPTRONS["mlp"]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("network", choices=training.NAMES)
+    parser.add_argument("--batch", type=int, help="inputs of a step instead of the network's own number")
+    parser.add_argument("--steps", type=int, default=0, help="later steps: what two of them take is not counted")
+    options = parser.parse_args()
+
     torch.set_num_threads(probe.cores())
     torch.manual_seed(0)
-    net = perceptron.model(shape)
-    updater = perceptron.optimizer(shape, net, fused=True)
-    x = torch.randn(shape.batch, shape.widths[0])
-    y = torch.randint(0, shape.widths[-1], (shape.batch,))
-
-    def first_steps() -> None:
-        step = perceptron.training_step(net, updater, mode="compile", bf16=False, smoothing=shape.smoothing)
-        step(x, y)
-        step(x, y)
-
-    probe.report(seconds=probe.time_once(first_steps))
+    trained = training.training(options.network, options.batch)
+    seconds = probe.time_first(lambda: trained.step(mode="compile", bf16=False), (trained.x, trained.y), later=options.steps)
+    probe.report(seconds=seconds)
 
 
 if __name__ == "__main__":

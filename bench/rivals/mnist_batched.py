@@ -15,6 +15,7 @@ import torch
 
 from bench import digits, probe
 from bench.rivals import augment, perceptron
+from bench.rivals.training import MODES, training_step
 from bench.shapes import PERCEPTRONS
 
 VALIDATION_BATCH = 1000
@@ -57,7 +58,7 @@ def main() -> None:
     """Time the epochs the command line describes, after one that is not counted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
-    parser.add_argument("--mode", choices=perceptron.MODES, default="eager")
+    parser.add_argument("--mode", choices=MODES, default="eager")
     parser.add_argument("--augment", choices=("grid", "gather", "none"), default="grid")
     parser.add_argument("--steps", type=int, default=300, help="training steps in an epoch: fewer for a quick check")
     parser.add_argument("--epochs", type=int, default=3)
@@ -72,7 +73,7 @@ def main() -> None:
     held_out = normalised(torch.from_numpy(digits.images(digits.VALIDATION, 3)).unsqueeze(1), dtype).split(VALIDATION_BATCH)
     answers = torch.from_numpy(digits.labels(digits.VALIDATION, 4)).split(VALIDATION_BATCH)
     net = perceptron.model(shape)
-    step = perceptron.training_step(net, perceptron.optimizer(shape, net, fused=True), mode=options.mode, bf16=bf16,
+    step = training_step(net, perceptron.optimizer(shape, net, fused=True), mode=options.mode, bf16=bf16,
                                     smoothing=shape.smoothing)
 
     def epoch() -> tuple[float, int]:

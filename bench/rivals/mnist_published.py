@@ -30,6 +30,7 @@ except (ImportError, RuntimeError):  # RuntimeError: one that was built for anot
 
 from bench import digits, probe
 from bench.rivals import perceptron
+from bench.rivals.training import training_step
 from bench.shapes import PERCEPTRONS
 
 SIDE = 28
@@ -148,7 +149,7 @@ def main() -> None:
     checker = DataLoader(Digits(digits.VALIDATION, 3, augment=False), **held)
     net = perceptron.model(shape)
     updater = perceptron.optimizer(shape, net, fused=False)
-    step = perceptron.training_step(net, updater, mode="eager", bf16=bf16, smoothing=shape.smoothing)
+    step = training_step(net, updater, mode="eager", bf16=bf16, smoothing=shape.smoothing)
 
     def validate() -> tuple[float, int]:
         loss, correct = 0.0, 0

@@ -1,16 +1,11 @@
-"""The multilayer perceptrons of the rows `mlp` and `tinymlp` in PyTorch, with their optimizers and their training step."""
+"""The multilayer perceptrons of the rows `mlp` and `tinymlp` in PyTorch, with their optimizers and data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from bench.shapes import Perceptron
-
-MODES = ("eager", "compile", "autotune")
 
 
 def model(shape: Perceptron) -> nn.Sequential:
@@ -27,27 +22,6 @@ def optimizer(shape: Perceptron, net: nn.Module, *, fused: bool) -> torch.optim.
     return chosen(net.parameters(), lr=1e-3, weight_decay=shape.weight_decay, fused=fused or None)
 
 
-def training_step(net: nn.Module, updater: torch.optim.Optimizer, *, mode: str, bf16: bool,
-                  smoothing: float) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """A function (images, labels) -> loss that does one whole step.
-
-    The compiled modes compile forward pass and loss together: measured quicker than compiling the model alone, and than
-    compiling the optimizer as well.
-    """
-    def forward(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
-            return F.cross_entropy(net(x), y, label_smoothing=smoothing)
-
-    if mode == "compile":
-        forward = torch.compile(forward)
-    elif mode == "autotune":
-        forward = torch.compile(forward, mode="max-autotune")
-
-    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        updater.zero_grad(set_to_none=True)
-        loss = forward(x, y)
-        loss.backward()
-        updater.step()
-        return loss.detach()
-
-    return step
+def batch(shape: Perceptron) -> tuple[torch.Tensor, torch.Tensor]:
+    """One batch of random inputs and labels."""
+    return torch.randn(shape.batch, shape.widths[0]), torch.randint(0, shape.widths[-1], (shape.batch,))

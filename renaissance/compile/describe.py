@@ -7,11 +7,25 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from renaissance.ir.dtype import DType
-from renaissance.ir.plan import Access, Contraction, Host, Instr, Scatter, Spec, Store
+from renaissance.ir.plan import (
+    Access,
+    Contraction,
+    Depthwise,
+    Host,
+    Instr,
+    Scatter,
+    Spec,
+    Store,
+    Winograd,
+    WinogradSums,
+    WinogradWeightGradient,
+    WinogradWeights,
+)
 
 _SILENT = ("load", "const", "scalar", "coord", "carry", "acc", "and", "cast")
 _FREE = ("load", "load_at", "const", "scalar", "coord", "carry", "acc")
 _LONGEST_NAME = 6
+_TRANSFORM = 100  # operations that transform a 3x3 kernel, about
 
 
 class Description(NamedTuple):
@@ -32,7 +46,13 @@ def describe(spec: Spec, dtypes: Sequence[DType]) -> Description:
     if isinstance(spec, Contraction):
         before = ["cast"] if any(i.op == "cast" for i in (*spec.a, *spec.b)) else []
         batch = f"{spec.batch}x" if spec.batch > 1 else ""
-        return Description("dot", (*before, *_words(spec.epilogue)), _short(spec.dtype), f"{batch}{spec.m}x{spec.n}x{spec.k}")
+        kind = "dot" if spec.image is None else "sums" if spec.image.right else "conv"
+        return Description(kind, (*before, *_words(spec.epilogue)), _short(spec.dtype), f"{batch}{spec.m}x{spec.n}x{spec.k}")
+    if isinstance(spec, Depthwise):
+        size = "x".join(map(str, (spec.places, spec.extents[4], spec.taps)))
+        return Description("depthwise_sums" if spec.sums else "depthwise", tuple(_words(spec.epilogue)), _short(spec.dtype), size)
+    if isinstance(spec, (Winograd, WinogradSums, WinogradWeights, WinogradWeightGradient)):
+        return _winograd(spec)
     words, stored = [], "nothing"
     for stage in spec.stages:
         found = _words(stage.body)
@@ -43,6 +63,16 @@ def describe(spec: Spec, dtypes: Sequence[DType]) -> Description:
             stored = _short(stage.body[store.value].dtype)
     kind = "columns" if spec.layout == "column" else "rows" if spec.stages[0].kind == "reduce" or len(spec.stages) > 1 else "map"
     return Description(kind, tuple(words or ["copy"]), stored, "x".join(map(str, spec.extents)))
+
+
+def _winograd(spec: Winograd | WinogradSums | WinogradWeights | WinogradWeightGradient) -> Description:
+    if isinstance(spec, (WinogradWeights, WinogradWeightGradient)):
+        kind = "weights" if isinstance(spec, WinogradWeights) else "weight_gradient"
+        return Description(f"winograd{spec.tile}_{kind}", (), "f32", f"{spec.k}x{spec.c}")
+    windows = spec.windows
+    size = "x".join(map(str, (windows.n, *windows.places, spec.k, spec.c)))
+    words = _words(spec.epilogue) if isinstance(spec, Winograd) else []
+    return Description(f"winograd{windows.tile}" + "_sums" * isinstance(spec, WinogradSums), tuple(words), "f32", size)
 
 
 def name_of(spec: Spec, dtypes: Sequence[DType]) -> str:
@@ -104,7 +134,25 @@ def cost(spec: Spec, dtypes: list[DType], sizes_bytes: list[int]) -> tuple[int, 
     if isinstance(spec, Contraction):
         batch, m, n, k = spec.batch, spec.m, spec.n, spec.k
         flops = 2 * batch * m * n * k + visit(spec.epilogue, spec.stores, (batch, m, n))
-        flops += visit(spec.a, (), (batch, m, k)) + visit(spec.b, (), (batch, k, n))
+        flops += visit(spec.a, (), spec.a_extents) + visit(spec.b, (), spec.b_extents)
+    elif isinstance(spec, Depthwise):
+        flops = 2 * spec.places * spec.extents[4] * spec.taps + visit(spec.image, (), spec.extents)
+        flops += visit(spec.right, (), spec.right_extents) + visit(spec.epilogue, spec.stores, spec.results)
+    elif isinstance(spec, (Winograd, WinogradSums)):
+        flops = 2 * spec.windows.tiles * spec.windows.terms * spec.c * spec.k + visit(spec.x, (), spec.windows.seen(spec.c))
+        if isinstance(spec, Winograd):
+            touched[spec.u][None] = sizes_bytes[spec.u] // 4
+            flops += visit(spec.epilogue, spec.stores, spec.results)
+        else:
+            touched[spec.out][None] = sizes_bytes[spec.out] // 4
+            flops += visit(spec.y, (), spec.windows.made(spec.k))
+    elif isinstance(spec, (WinogradWeights, WinogradWeightGradient)):
+        flops = _TRANSFORM * spec.k * spec.c
+        touched[spec.out][None] = sizes_bytes[spec.out] // 4
+        if isinstance(spec, WinogradWeights):
+            flops += visit(spec.w, (), (spec.k, spec.c, 3, 3))
+        else:
+            touched[spec.sums][None] = sizes_bytes[spec.sums] // 4
     elif isinstance(spec, Scatter):
         flops = visit(spec.index, (), (spec.m, 1)) + visit(spec.value, (), (spec.m, spec.n)) + spec.m * spec.n
         touched[spec.out][None] = 2 * spec.rows * spec.n

@@ -9,12 +9,17 @@ from renaissance.ir.indexmap import Affine, Extents, IndexMap, NeedsSplit, NotAf
 from renaissance.ir.node import Node
 from renaissance.ir.shape import row_strides, size
 
+IMAGE_INPUTS = {"image_dot": 0, "image_sums": 1}  # which input is an image
+
+
+ALONE = ("scatter", "winograd", "host")  # kinds of op that nothing is computed with, written to a buffer of their own
+
 
 @dataclass(eq=False)
 class Group:
     """Nodes computed by one item.
 
-    kind     'map', 'row', 'column', 'contraction', 'scatter', 'host'
+    kind     'map', 'row', 'column', 'contraction', or one of ALONE
     sizes    map (N,); row (outer, row length); column (outer, chain length, kept); contraction (batch, m, n); else ()
     members  in an order where inputs come first
     kept     row and column: members with one value per reduced row; the others have one per element
@@ -39,9 +44,10 @@ def group_of(node: Node) -> Group:
         if last == len(shape):
             return Group("row", (outer, length), [node], {node})
         return Group("column", (outer, length, kept), [node], {node})
-    if kind == "contraction":
-        return Group("contraction", node.shape, [node])
-    if kind in ("scatter", "host"):
+    if kind == "contraction":  # its last axis along the columns, those before it as rows of one product unless there are three
+        shape = node.shape if len(node.shape) == 3 else (1, size(node.shape[:-1]), node.shape[-1])
+        return Group("contraction", shape, [node])
+    if kind in ALONE:
         return Group(kind, (), [node])
     return Group("map", (size(node.shape),), [node])
 

@@ -8,15 +8,18 @@ from typing import Any
 from renaissance.compile.body import Body, Operands, Place, Scope
 from renaissance.compile.describe import cost, name_of
 from renaissance.compile.groups import Group, Space
+from renaissance.compile.images import DEPTHWISE_OPS, depthwise_of, image_of, is_image
 from renaissance.compile.links import Link
 from renaissance.compile.reuse import saved_values
 from renaissance.compile.storage import Storage, Where
+from renaissance.compile.winograd import extents_of, is_channels_last, sums_of, weight_gradient_of, weights_of, winograd_of
 from renaissance.errors import PlanError
 from renaissance.ir.graph import Graph
-from renaissance.ir.indexmap import Affine, Extents, IndexMap, NeedsSplit, NotAffine
+from renaissance.ir.indexmap import Affine, Extents, IndexMap, NeedsSplit, NotAffine, dense
 from renaissance.ir.node import Node
-from renaissance.ir.plan import Access, Contraction, Host, Item, Nest, Scatter, Spec, Stage, Store
+from renaissance.ir.plan import Access, Contraction, Host, Instr, Item, Nest, Scatter, Spec, Stage, Store
 from renaissance.ir.shape import size
+from renaissance.ops.winograd import WINOGRAD, WINOGRAD_WEIGHT_GRADIENT, WINOGRAD_WEIGHTS
 
 
 class Writer:
@@ -79,7 +82,7 @@ class _Draft:
         kind = self._group.kind
         makers: dict[str, Callable[[], Spec]] = {
             "map": self._nest, "row": self._nest, "column": self._nest, "contraction": self._contraction,
-            "scatter": self._scatter, "host": self._host}
+            "scatter": self._scatter, "winograd": self._winograd, "host": self._host}
         return self._finished(makers[kind]())
 
     def copy(self, node: Node, where: Where) -> Item:
@@ -137,15 +140,60 @@ class _Draft:
 
     # ---- the other kinds ----------------------------------------------------------------------------------------------
 
-    def _contraction(self) -> Contraction:
+    def _contraction(self) -> Spec:
         dot = next(n for n in self._group.members if n.op.kind == "contraction")
         a, b = dot.inputs
-        batch, m, n = dot.shape
         self._given[dot] = ("acc", None)
-        bodies = [self._body(x.shape).result(x, IndexMap(Space.of(Group("contraction", x.shape, [])).full)) for x in (a, b)]
-        epilogue = self._body(self._space.extents)
-        stores = self._stored(epilogue, [x for x in self._group.members if x in self._storage.home], self._space.full)
-        return Contraction(batch, m, n, a.shape[2], a.dtype, bodies[0], bodies[1], tuple(epilogue.instrs), stores)
+        if dot.op is WINOGRAD:
+            return winograd_of(dot, self._flat(dot, a), self._whole(b), *self._epilogue())
+        if dot.op.name in DEPTHWISE_OPS:
+            bodies = [self._body(x.shape).result(x, dense(x.shape)) for x in (a, b)]
+            return depthwise_of(dot, bodies, *self._epilogue())
+        batch, m, n = dot.shape
+        image = image_of(dot)
+        bodies = [self._body(x.shape).result(x, dense(x.shape)) for x in (a, b)]
+        if image is not None and image.right and not is_image(bodies[1], image):
+            raise NotAffine(b)
+        k = a.shape[2] if image is None or image.right else b.shape[1]
+        return Contraction(batch, m, n, k, a.dtype, bodies[0], bodies[1], *self._epilogue(), image)
+
+    def _epilogue(self) -> tuple[tuple[Instr, ...], tuple[Store, ...]]:
+        """What happens to each element of a product, and where the results go."""
+        body = self._body(self._space.extents)
+        stores = self._stored(body, [x for x in self._group.members if x in self._storage.home], self._space.full)
+        return tuple(body.instrs), stores
+
+    def _winograd(self) -> Spec:
+        """The transforms and sums around a convolution by minimal filtering."""
+        node = self._group.members[0]
+        if node.op is WINOGRAD_WEIGHT_GRADIENT:
+            return weight_gradient_of(node, self._whole(node.inputs[0]), self._own(node))
+        bodies = [self._flat(node, x) for x in node.inputs]
+        make = weights_of if node.op is WINOGRAD_WEIGHTS else sums_of
+        return make(node, bodies, self._own(node))
+
+    def _flat(self, node: Node, x: Node) -> tuple[Instr, ...]:
+        """The body of an input of such a node; an image whose channels do not lie side by side is put in order first."""
+        extents = extents_of(node, x)
+        body = self._body(extents).result(x, dense(extents))
+        if node.op is not WINOGRAD_WEIGHTS and not is_channels_last(body, extents):
+            raise NotAffine(x)
+        return body
+
+    def _whole(self, node: Node) -> int:
+        """The operand number of a value that is read as a buffer of its shape."""
+        where = self._storage.home.get(node)
+        if not isinstance(where, int):
+            raise NotAffine(node)
+        self.read.add(node)
+        return self._operands.number(where, "in")
+
+    def _own(self, node: Node) -> int:
+        """The operand number of a value that is written to a buffer of its own."""
+        where = self._storage.home[node]
+        if not isinstance(where, int):
+            raise PlanError(f"{node!r}: must be written to a buffer of its own")
+        return self._operands.number(where, "out")
 
     def _scatter(self) -> Scatter:
         node = self._group.members[0]
@@ -163,25 +211,13 @@ class _Draft:
             raise NotAffine(init)
         indices = self._body((m, n)).result(index, IndexMap(Affine((1, 0))))
         values = self._body((m, n)).result(value, IndexMap(Affine((n, 1))))
-        where = self._storage.home[node]
-        if isinstance(where, int):
-            out = self._operands.number(where, "out")
-            return Scatter(rows, n, m, node.attr("combine"), indices, values, access, out)
-        raise PlanError(f"{node!r}: a scatter must be written to a buffer of its own")
+        return Scatter(rows, n, m, node.attr("combine"), indices, values, access, self._own(node))
 
     def _host(self) -> Host:
         """A Python function sees whole arrays, so each input must be all of a buffer of its shape."""
         node = self._group.members[0]
-        inputs = []
-        for i in node.inputs:
-            where = self._storage.home.get(i)
-            if not isinstance(where, int):
-                raise NotAffine(i)
-            self.read.add(i)
-            inputs.append(self._operands.number(where, "in"))
-        where = self._storage.home[node]
-        assert isinstance(where, int)
-        return Host(node.op.name, node.attrs, tuple(inputs), (self._operands.number(where, "out"),))
+        inputs = tuple(self._whole(i) for i in node.inputs)
+        return Host(node.op.name, node.attrs, inputs, (self._own(node),))
 
     # ---- parts --------------------------------------------------------------------------------------------------------
 

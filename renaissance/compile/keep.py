@@ -119,7 +119,7 @@ class Keeping:
             home = self._partition.home.get(reader)
             if home is group:
                 continue
-            table = reader.op.kind == "gather" and link is self._partition.links[reader][0]
+            table = link is self._table(reader)
             if home is None or reader.op.kind == "host" or table or not self._fits_windows(n, recipe, reader, home):
                 return False
             if link.stretches and recipe.cost > (MOST_STRETCHED if size(n.shape) == 1 else 1):
@@ -128,6 +128,11 @@ class Keeping:
             if not once and (recipe.cost > MOST_AGAIN or recipe.dearest > CHEAP):
                 return False
         return True
+
+    def _table(self, reader: Node) -> Link | None:
+        """The link of the input that a node can only read from memory: the table of a gather, an image that is packed."""
+        number = 0 if reader.op.kind == "gather" else 1 if reader.op.name == "image_sums" else None
+        return None if number is None else self._partition.links[reader][number]
 
     def _fits_windows(self, n: Node, recipe: Recipe, reader: Node, home: Group) -> bool:
         """Whether no windows would be taken of windows, and a product need not take them again and again as it is packed."""

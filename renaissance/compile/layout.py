@@ -84,7 +84,9 @@ class _Moved:
             self.new[n] = new
             if self._makes_image(new):
                 self._images.add(new)
-            if new.op is PERMUTE and new.inputs[0] in self._images and new.attr("axes") == first_axes(len(new.shape)):
+            rank = len(new.shape)
+            if new.op is PERMUTE and new.attr("axes") == first_axes(rank) and (rank > 3 or new.inputs[0] in self._images):
+                self._images.add(new.inputs[0])
                 self.last[n] = new.inputs[0]
         else:
             self._images.add(image)
@@ -109,8 +111,7 @@ class _Moved:
         if rank < 3 or self._images.isdisjoint(n.inputs):
             return False
         if n.op is RESHAPE:
-            x = n.inputs[0]
-            return n.shape[0] == x.shape[0] and n.shape[-1] == x.shape[-1]
+            return n.shape[-1] == n.inputs[0].shape[-1]
         return _is_pointwise(n) or n.op in (PAD, SLICE, CONCAT, EXPAND)
 
     def _moved(self, n: Node) -> Node | None:

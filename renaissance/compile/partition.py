@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from renaissance.compile.dependence import Dependence
-from renaissance.compile.groups import Group, Space, group_of
+from renaissance.compile.groups import ALONE, Group, Space, group_of
 from renaissance.compile.links import Link, is_row_constant, links_of, seen_through
 from renaissance.compile.storage import Storage
 from renaissance.ir.indexmap import is_view
@@ -279,7 +279,7 @@ def link_fits(n: Node, k: int, role: str, link: Link, group: Group) -> bool:
 
     role  what n is in the group: 'full' or 'kept'
     """
-    if n.op.kind in ("contraction", "scatter", "host") or (n.op.kind == "gather" and k == 0):
+    if n.op.kind in ("contraction", *ALONE) or (n.op.kind == "gather" and k == 0):
         return False
     if n.op.kind == "reduce":
         role = "full" if group.kind == "row" else "none"

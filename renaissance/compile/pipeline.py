@@ -9,6 +9,7 @@ from typing import Any
 
 from renaissance.compile.cut import cut
 from renaissance.compile.distribute import distribute
+from renaissance.compile.engines import engines
 from renaissance.compile.fuse import fuse
 from renaissance.compile.layout import layout
 from renaissance.compile.memory import memory
@@ -33,7 +34,8 @@ class Pass:
 PASSES = (
     Pass("cut", cut, "first: no rule may look behind a leaf that was computed earlier"),
     Pass("simplify", simplify, "before fuse: fewer nodes, and marks such as stop_gradient are gone"),
-    Pass("layout", layout, "after simplify, which brings permutations together; before fuse, which cannot look past one"),
+    Pass("layout", layout, "after simplify, which brings permutations together; before engines"),
+    Pass("engines", engines, "after layout, which shows the operands; before all that knows products only"),
     Pass("distribute", distribute, "after simplify, which shows what is concatenated; before fuse, which puts the parts to work"),
     Pass("fuse", fuse, "needs the simplified graph; makes items, which the rest orders and places"),
     Pass("order", lambda plan, target: order(plan), "before memory: the order decides what is live at the same time"),

@@ -33,7 +33,8 @@ def _empty(n: Node, users: Users) -> Node | None:
 
 
 _COMPUTED = (*OPS, "cast", "check", "reshape", "permute", "expand", "pad", "slice", "shear", "concat", "reduce_sum", "reduce_max",
-             "reduce_min", "reduce_prod", "reduce_any", "reduce_all", "argmax", "argmin", "dot", "take", "scatter", "random_at")
+             "reduce_min", "reduce_prod", "reduce_any", "reduce_all", "argmax", "argmin", "dot", "conv",
+             "conv_weight", "take", "scatter", "random_at")
 RULES: tuple[Rule, ...] = (
     Rule("what has no elements is a constant", _COMPUTED, _empty),
     Rule("marks compute nothing", ("stop_gradient", "variable", "with_gradient"), _mark),

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from renaissance.compile.body import Place
+from renaissance.compile.groups import ALONE
 from renaissance.ir.graph import Graph
 from renaissance.ir.indexmap import Affine, Extents, flatten, is_view, unflatten
 from renaissance.ir.node import Node, Shape
@@ -114,14 +115,14 @@ class Storage:
         source = node
         while source.op.name == "reshape" and source not in self.solid:
             source = source.inputs[0]
-        whole_only = isinstance(where, Piece) and (source in self.dense or source.op.kind in ("scatter", "host"))
+        whole_only = isinstance(where, Piece) and (source in self.dense or source.op.kind in ALONE)
         if source in self.leaves or source.op.kind == "leaf" or whole_only:
             self.copies.append((source, where))
         elif source not in self.home:
             if is_view(source):
                 self.solid.add(source)
             self.home[source] = where
-        elif source.op.kind in ("scatter", "host") or source.op.name == "concat":
+        elif source.op.kind in ALONE or source.op.name == "concat":
             self.copies.append((source, where))
         else:
             self.extra.setdefault(source, []).append(where)

@@ -152,7 +152,9 @@ def _permute(node: Node, at: IndexMap, extents: Extents) -> IndexMap:
 
 def _expand(node: Node, at: IndexMap, extents: Extents) -> IndexMap:
     source = node.inputs[0].shape
-    stretched = [m == 1 and n != 1 for m, n in zip(source, node.shape)]
+    stretched: list[bool] = []
+    for m, n in zip(source, node.shape):  # an axis of one element goes with the one before it
+        stretched.append(stretched[-1] if n == 1 and stretched else m == 1 and n != 1)
     zero = Affine((0,) * len(extents))
     if size(source) == 1:
         return IndexMap(zero, at.guards)

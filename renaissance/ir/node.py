@@ -20,7 +20,7 @@ class Op:
 
     name       unique word
     kind       how the compiler treats it: 'scalar' (pointwise), 'movement' (an index map), 'reduce', 'contraction',
-               'gather', 'scatter', 'random', 'index', 'leaf', 'host'
+               'gather', 'scatter', 'winograd', 'random', 'index', 'leaf', 'host'
     infer      (inputs, *attrs) -> (shape, dtype); raises ShapeError / DTypeError
     reference  (arrays, *attrs, out) -> array: the meaning, in NumPy; out is (shape, dtype)
     vjp        (ct, out, inputs, *attrs) -> one Value or None per input; None as a whole: no gradient

@@ -88,12 +88,41 @@ class Nest:
 
 
 @dataclass(frozen=True)
+class Image:
+    """A contraction's factor made of the windows of an image: it is never in memory itself.
+
+    Window (n, p) has the place p strides + tap dilations - lows of image n at each tap; outside the image it is 0. The image has
+    `extents` (n, d, h, w, c), its channels are cut into groups. As A, row m of batch entry g is window m, its k-th element is
+    (tap, channel of group g). As B (`right`), k runs over the windows of leaf b % leaves, of which each has the same number, and
+    columns are (tap, channel of group b // leaves).
+    """
+
+    extents: tuple[int, ...]
+    windows: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    lows: tuple[int, ...]
+    dilations: tuple[int, ...]
+    groups: int
+    right: bool
+    leaves: int
+    spread: tuple[int, ...] = (1, 1, 1)
+
+    @property
+    def places(self) -> int:
+        """Windows of all images."""
+        return self.extents[0] * self.windows[0] * self.windows[1] * self.windows[2]
+
+
+@dataclass(frozen=True)
 class Contraction:
     """C[b,m,n] = sum_k A[b,m,k] * B[b,k,n], one multiply-add chain per output in k order, float32 accumulation.
 
     a, b      bodies giving the operand's element (its last instruction) over index spaces (batch, m, k) and (batch, k, n);
               the dtype of both is float32 or bfloat16 (pairs k, k+1 enter the dot-product instruction together), or float64
     epilogue  body over (batch, m, n) with `acc` (float32, or float64), and its stores
+    image     if given, A, or B where it is `right`, is made of its windows: that body is a load over the image's extents, with
+              channels side by side
     """
 
     batch: int
@@ -105,6 +134,179 @@ class Contraction:
     b: tuple[Instr, ...]
     epilogue: tuple[Instr, ...]
     stores: tuple[Store, ...]
+    image: Image | None = None
+
+    @property
+    def a_extents(self) -> tuple[int, ...]:
+        return self.image.extents if self.image is not None and not self.image.right else (self.batch, self.m, self.k)
+
+    @property
+    def b_extents(self) -> tuple[int, ...]:
+        return self.image.extents if self.image is not None and self.image.right else (self.batch, self.k, self.n)
+
+
+@dataclass(frozen=True)
+class Depthwise:
+    """A convolution of each channel with its own kernel, one multiply-add chain per output, or its weight's gradient.
+
+    y[n,p,c] = sum_taps x[n, p strides + tap dilations - lows, c] * w[tap,c], or, where `sums`, s[leaf,tap,c] = sum over the
+    windows p of a leaf, in order, of x[...] * y[n,p,c]; a leaf is `leaf_rows` rows of windows, the last of a plane has fewer.
+    Element i of the image is at place i spread; elsewhere it is 0.
+
+    image     body over the image's extents (n, d, h, w, c)
+    right     body over (tap, c), or over (n, p0, p1, p2, c)
+    epilogue  body over (1, window of all images, c), or (leaf, tap, c), with `acc`, and its stores
+    """
+
+    extents: tuple[int, ...]
+    windows: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    lows: tuple[int, ...]
+    dilations: tuple[int, ...]
+    spread: tuple[int, ...]
+    dtype: DType
+    sums: bool
+    leaf_rows: int
+    leaves: int
+    image: tuple[Instr, ...]
+    right: tuple[Instr, ...]
+    epilogue: tuple[Instr, ...]
+    stores: tuple[Store, ...]
+
+    @property
+    def places(self) -> int:
+        """Windows of all images."""
+        return self.extents[0] * self.windows[0] * self.windows[1] * self.windows[2]
+
+    @property
+    def taps(self) -> int:
+        return self.kernel[0] * self.kernel[1] * self.kernel[2]
+
+    @property
+    def results(self) -> tuple[int, int, int]:
+        """Extents of the epilogue."""
+        return (self.leaves, self.taps, self.extents[4]) if self.sums else (1, self.places, self.extents[4])
+
+    @property
+    def right_extents(self) -> tuple[int, ...]:
+        return (self.extents[0], *self.windows, self.extents[4]) if self.sums else (self.taps, self.extents[4])
+
+
+@dataclass(frozen=True)
+class Windows:
+    """An image as tiles of a 3x3 convolution with stride 1 see it, for products by Winograd's minimal filtering.
+
+    Tile (n, i, j) makes the `tile` x `tile` places from (tile i, tile j) on of the (p, q) that the convolution has, as far as
+    they exist, out of the (tile + 2) x (tile + 2) places from (tile i - lows[0], tile j - lows[1]) on of image n; outside the
+    image it reads 0.
+    """
+
+    tile: int
+    n: int
+    image: tuple[int, int]
+    places: tuple[int, int]
+    lows: tuple[int, int]
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Tiles along each axis of an image."""
+        return -(-self.places[0] // self.tile), -(-self.places[1] // self.tile)
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of all images, numbered image by image and row by row."""
+        return self.n * self.grid[0] * self.grid[1]
+
+    @property
+    def terms(self) -> int:
+        """Products of a tile, for each channel read and each made."""
+        return (self.tile + 2) ** 2
+
+    def seen(self, c: int) -> tuple[int, ...]:
+        """Extents of the image, with c channels."""
+        return (self.n, *self.image, c)
+
+    def made(self, k: int) -> tuple[int, ...]:
+        """Extents of what the convolution makes, with k channels."""
+        return (self.n, *self.places, k)
+
+
+@dataclass(frozen=True)
+class Winograd:
+    """A 3x3 convolution with stride 1: y[tile] = A^T (sum over c of (B^T x[tile, c] B) * U[c, k]) A, each sum one chain over c.
+
+    x         body over (n, h, w, c); its value is read as float32
+    u         number of the operand U, (ceil(k / width), terms, c, width) float32 (see WinogradWeights), read all over
+    epilogue  body over (1, n p q, k) with `acc` (float32), and its stores
+    """
+
+    windows: Windows
+    c: int
+    k: int
+    width: int
+    x: tuple[Instr, ...]
+    u: int
+    epilogue: tuple[Instr, ...]
+    stores: tuple[Store, ...]
+
+    @property
+    def results(self) -> tuple[int, int, int]:
+        """Extents of the epilogue."""
+        return 1, self.windows.n * self.windows.places[0] * self.windows.places[1], self.k
+
+
+@dataclass(frozen=True)
+class WinogradWeights:
+    """U = G w G^T for each pair of channels: operand `out`, (ceil(k / width), terms, c, width), 0 where there is no channel k.
+
+    w  body over (k, c, 3, 3); its value is read as float32
+    """
+
+    tile: int
+    c: int
+    k: int
+    width: int
+    w: tuple[Instr, ...]
+    out: int
+
+
+@dataclass(frozen=True)
+class WinogradSums:
+    """M[g, xi, c, k] = sum over the tiles of group g of (B^T x[tile, c] B)[xi] * (A y[tile, k] A^T)[xi].
+
+    Tiles are cut evenly into `blocks`, block b from tile floor(tiles b / blocks) on; a block is one chain. Blocks are dealt
+    evenly to `groups` in the same way, and added in order.
+
+    x, y  bodies over (n, h, w, c) and (n, p, q, k); their values are read as float32
+    out   operand (groups, ceil(k / width), terms, c, width) float32, 0 where there is no channel k
+    """
+
+    windows: Windows
+    c: int
+    k: int
+    width: int
+    blocks: int
+    groups: int
+    x: tuple[Instr, ...]
+    y: tuple[Instr, ...]
+    out: int
+
+
+@dataclass(frozen=True)
+class WinogradWeightGradient:
+    """dw = G^T (sum over groups of M) G: operand `sums` as WinogradSums makes it, `out` (k, c, 1, 3, 3) float32.
+
+    The groups, a power of two, are added in halves: g + groups / 2 to g, until one is left.
+    """
+
+    tile: int
+    c: int
+    k: int
+    width: int
+    groups: int
+    sums: int
+    out: int
 
 
 @dataclass(frozen=True)
@@ -134,7 +336,7 @@ class Host:
     outputs: tuple[int, ...]
 
 
-Spec = Nest | Contraction | Scatter | Host
+Spec = Nest | Contraction | Depthwise | Winograd | WinogradWeights | WinogradSums | WinogradWeightGradient | Scatter | Host
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ class Target:
     bf16_dot      has a dot product of bfloat16 pairs accumulating in float32
     fma           has a fused multiply-add; without it the Target defines multiply-add as two roundings
     cpu, features what LLVM is told
+    winograd      3x3 convolutions may be done by minimal filtering: quicker, errors about ten times as large
     """
 
     isa: str
@@ -28,6 +29,7 @@ class Target:
     features: str
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
+    winograd: bool = True
 
     @property
     def lanes(self) -> int:

@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from renaissance.ir.plan import Access, Contraction, Host, Instr, Item, Nest, Scatter, Store
+from renaissance.ir.plan import (
+    Access,
+    Contraction,
+    Depthwise,
+    Host,
+    Instr,
+    Item,
+    Nest,
+    Scatter,
+    Store,
+    Winograd,
+    WinogradSums,
+    WinogradWeightGradient,
+    WinogradWeights,
+)
 
 
 class Body(NamedTuple):
@@ -53,6 +67,9 @@ def reads(item: Item) -> list[Touch]:
     if isinstance(spec, Host):
         return [Touch(item.operands[i].buffer, None, 0, ()) for i in spec.inputs]
     found = [t for b in bodies(item) for t in _loads(item, b)]
+    if isinstance(spec, (Winograd, WinogradWeightGradient)):
+        whole = spec.u if isinstance(spec, Winograd) else spec.sums
+        found.append(Touch(item.operands[whole].buffer, None, 0, ()))
     if isinstance(spec, Scatter) and spec.init is not None:
         found.append(Touch(item.operands[spec.init.operand].buffer, spec.init, 0, (spec.rows, spec.n)))
     return found
@@ -63,7 +80,7 @@ def writes(item: Item) -> list[Touch]:
     spec = item.spec
     if isinstance(spec, Host):
         return [Touch(item.operands[i].buffer, None, 0, ()) for i in spec.outputs]
-    if isinstance(spec, Scatter):
+    if isinstance(spec, (Scatter, WinogradWeights, WinogradSums, WinogradWeightGradient)):
         return [Touch(item.operands[spec.out].buffer, None, 0, ())]
     return [Touch(item.operands[s.access.operand].buffer, s.access, b.sweep, b.extents) for b in bodies(item) for s in b.stores]
 
@@ -79,8 +96,17 @@ def bodies(item: Item) -> list[Body]:
     if isinstance(spec, Nest):
         return [Body(stage.body, stage.stores, sweep, spec.extents) for sweep, stage in enumerate(spec.stages)]
     if isinstance(spec, Contraction):
-        return [Body(spec.a, (), 0, (spec.batch, spec.m, spec.k)), Body(spec.b, (), 0, (spec.batch, spec.k, spec.n)),
+        return [Body(spec.a, (), 0, spec.a_extents), Body(spec.b, (), 0, spec.b_extents),
                 Body(spec.epilogue, spec.stores, 1, (spec.batch, spec.m, spec.n))]
+    if isinstance(spec, Depthwise):
+        return [Body(spec.image, (), 0, spec.extents), Body(spec.right, (), 0, spec.right_extents),
+                Body(spec.epilogue, spec.stores, 1, spec.results)]
+    if isinstance(spec, Winograd):
+        return [Body(spec.x, (), 0, spec.windows.seen(spec.c)), Body(spec.epilogue, spec.stores, 1, spec.results)]
+    if isinstance(spec, WinogradSums):
+        return [Body(spec.x, (), 0, spec.windows.seen(spec.c)), Body(spec.y, (), 0, spec.windows.made(spec.k))]
+    if isinstance(spec, WinogradWeights):
+        return [Body(spec.w, (), 0, (spec.k, spec.c, 3, 3))]
     if isinstance(spec, Scatter):
         return [Body(spec.index, (), 0, (spec.m, spec.n)), Body(spec.value, (), 0, (spec.m, spec.n))]
     return []
@@ -104,7 +130,8 @@ def may_overwrite(item: Item, source: int, target: int) -> bool:
     """
     loads = [t for t in reads(item) if t.buffer == source]
     stores = [t._replace(buffer=source) for t in writes(item) if t.buffer == target]
-    product = isinstance(item.spec, Contraction)  # its operands are read all over before the first tile is stored
+    # The operands of products are read all over before the first tile is stored.
+    product = isinstance(item.spec, (Contraction, Depthwise, Winograd))
     for load in loads:
         for store in stores:
             ordered = load.sweep <= store.sweep and not (product and load.sweep == 0)

@@ -5,6 +5,8 @@ from renaissance.nn import init as init
 from renaissance.nn.activation import ELU as ELU
 from renaissance.nn.activation import GELU as GELU
 from renaissance.nn.activation import Dropout as Dropout
+from renaissance.nn.activation import Dropout2d as Dropout2d
+from renaissance.nn.activation import Hardsigmoid as Hardsigmoid
 from renaissance.nn.activation import Hardswish as Hardswish
 from renaissance.nn.activation import Hardtanh as Hardtanh
 from renaissance.nn.activation import LeakyReLU as LeakyReLU
@@ -27,6 +29,13 @@ from renaissance.nn.batch_norm import BatchNorm1d as BatchNorm1d
 from renaissance.nn.batch_norm import BatchNorm2d as BatchNorm2d
 from renaissance.nn.batch_norm import BatchNorm3d as BatchNorm3d
 from renaissance.nn.container import Sequential as Sequential
+from renaissance.nn.convolution import Conv1d as Conv1d
+from renaissance.nn.convolution import Conv2d as Conv2d
+from renaissance.nn.convolution import Conv3d as Conv3d
+from renaissance.nn.convolution import ConvTranspose1d as ConvTranspose1d
+from renaissance.nn.convolution import ConvTranspose2d as ConvTranspose2d
+from renaissance.nn.convolution import ConvTranspose3d as ConvTranspose3d
+from renaissance.nn.layer_norm import LayerNorm as LayerNorm
 from renaissance.nn.linear import Flatten as Flatten
 from renaissance.nn.linear import Identity as Identity
 from renaissance.nn.linear import Linear as Linear

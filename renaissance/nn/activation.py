@@ -122,6 +122,16 @@ class Hardswish(Module):
         return F.hardswish(x)
 
 
+class Hardsigmoid(Module):
+    """y = min(max(x + 3, 0), 6) / 6; see functional.hardsigmoid."""
+
+    def __init__(self, inplace: bool = False):
+        super().__init__()
+
+    def forward(self, x: Any) -> Any:
+        return F.hardsigmoid(x)
+
+
 class Hardtanh(Module):
     """y = min(max(x, min_val), max_val); see functional.hardtanh."""
 
@@ -180,7 +190,7 @@ class Dropout(Module):
     def __init__(self, p: float = 0.5, inplace: bool = False):
         super().__init__()
         if not 0.0 <= p <= 1.0:
-            raise ArgumentError(f"Dropout: p must be from 0 to 1, got {p}")
+            raise ArgumentError(f"{type(self).__name__}: p must be from 0 to 1, got {p}")
         self.p = p
 
     def forward(self, x: Any) -> Any:
@@ -188,3 +198,10 @@ class Dropout(Module):
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
+
+
+class Dropout2d(Dropout):
+    """In training, sets whole channels to zero with probability p and scales the others; see functional.dropout2d."""
+
+    def forward(self, x: Any) -> Any:
+        return F.dropout2d(x, self.p, self.training)

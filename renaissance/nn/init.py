@@ -6,11 +6,16 @@ Weights are (out, in, ...): fan_in is in times the kernel size, fan_out is out t
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Any
+
+import numpy as np
 
 from renaissance.errors import ArgumentError
 from renaissance.random import Generator, normal, uniform
 from renaissance.tensor import Tensor, full
+
+_REACH = 6.0  # no normal draw is so many standard deviations from its mean
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -82,6 +87,33 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Generat
     source     PyTorch, init.normal_
     """
     return tensor.copy_(normal(mean, std, tensor.shape, generator=generator))
+
+
+def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
+                  generator: Generator | None = None) -> Any:
+    """Fill with normally distributed numbers of those between two bounds.
+
+    y = mean + std F^-1(u), u uniform between F((a - mean) / std) and F((b - mean) / std), F the normal distribution function
+
+    tensor     any shape
+    mean, std  of the distribution without bounds
+    a, b       bounds; where no number drawn lies beyond them, this is normal_
+    generator  what the draw is taken from; None: the default one
+    returns    the tensor
+    raises     ArgumentError when a is not below b, or std is not positive; TraceError inside a compiled function, unless this is
+               normal_
+    source     PyTorch, init.trunc_normal_
+    """
+    if not (a < b and std > 0):
+        raise ArgumentError(f"trunc_normal_: needs a < b and a positive std, got a={a}, b={b}, std={std}")
+    if a <= mean - _REACH * std and b >= mean + _REACH * std:
+        return normal_(tensor, mean, std, generator)
+    law = NormalDist(mean, std)
+    low, high = law.cdf(a), law.cdf(b)
+    drawn = uniform(0.0, 1.0, tensor.shape, generator=generator).numpy()
+    middles = drawn.astype(np.float64) + 2.0**-25  # of the steps of the draw: never 0 nor 1
+    values = np.vectorize(law.inv_cdf, otypes=[np.float64])(low + (high - low) * middles)
+    return tensor.copy_(np.clip(values, a, b))
 
 
 def constant_(tensor: Any, val: float) -> Any:

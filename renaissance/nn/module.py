@@ -243,7 +243,9 @@ class Module:
     # ---- saving ----------------------------------------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Tensor]:
-        return dict([*self._named(0, "", True, False), *self._named(1, "", True, False)])
+        modules = self.named_modules(remove_duplicate=False)
+        return {name: value for path, module in modules for table in (0, 1)
+                for name, value in module._named(table, path, False, False)}
 
     def state_dict(self) -> dict[str, Tensor]:
         """Copies of all parameters and buffers by path; a shared one under each of its paths.

@@ -214,6 +214,20 @@ def hardswish(x: Any) -> Any:
 
 
 @composed
+def hardsigmoid(x: Any) -> Any:
+    """A straight-line logistic function; the gradient at both ends is 0.
+
+    y = min(max(x + 3, 0), 6) / 6
+
+    x        any shape, float
+    returns  shape and dtype of x
+    raises   DTypeError for integers
+    source   Courbariaux, Bengio, David 2015, arXiv:1511.00363
+    """
+    return divide(relu6(x + lit(3, x)), lit(6, x))
+
+
+@composed
 def mish(x: Any) -> Any:
     """x times the tanh of its softplus.
 

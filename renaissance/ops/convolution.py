@@ -1,13 +1,12 @@
 """Convolutions, channels last and with three spatial axes: products of every window of an image with a kernel.
 
-Two primitives, `conv` and `conv_weight`; the gradient of the image is a composition of `conv` itself, one for each class of
-places that meet the same taps. The public functions take PyTorch's layouts (channels first, one to three spatial axes).
+Two primitives, `conv` and `conv_weight`; the gradient of the image is a `conv` again, of the spread cotangent. The public
+functions take PyTorch's layouts (channels first, one to three spatial axes).
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from renaissance.ir.node import Node, Op, Shape
 from renaissance.ops.composed import composed
 from renaissance.ops.contraction import operand_dtype
 from renaissance.ops.elementwise import add, astype
-from renaissance.ops.movement import broadcast_to, concat, flip, pad, permute_dims, reshape
+from renaissance.ops.movement import broadcast_to, flip, permute_dims, reshape
 from renaissance.ops.value import Value, apply, need_tensor
 
 Three = tuple[int, int, int]
@@ -31,7 +30,8 @@ Sizes = int | Sequence[int]
 class Geometry(NamedTuple):
     """How windows lie on an image: window p along an axis holds the places p stride + r dilation - low, r < kernel.
 
-    padding  (low, high) for each axis: places before and after the image that read as 0
+    padding  (low, high) for each axis: places before and after the image that read as 0; negative: so many are cut off
+    spread   element i of the image is at place i spread, with zeros between: more than 1 in the gradient of a strided convolution
     """
 
     kernel: Three
@@ -39,11 +39,20 @@ class Geometry(NamedTuple):
     padding: tuple[tuple[int, int], ...]
     dilations: Three
     groups: int
+    spread: Three = (1, 1, 1)
 
     def windows(self, image: Sequence[int]) -> tuple[int, ...]:
         """How many windows fit along each axis of an image; 0 or less where none does."""
-        return tuple((n + low + high - d * (r - 1) - 1) // s + 1 for n, r, s, (low, high), d in
-                     zip(image, self.kernel, self.strides, self.padding, self.dilations))
+        return tuple(((n - 1) * e + low + high - d * (r - 1)) // s + 1 for n, r, s, (low, high), d, e in
+                     zip(image, self.kernel, self.strides, self.padding, self.dilations, self.spread))
+
+    def transposed(self, image: Sequence[int], windows: Sequence[int]) -> Geometry:
+        """The geometry that leads back from what the windows of an image gave to the image, with the taps in reverse."""
+        padding = []
+        lows = (low for low, _ in self.padding)
+        for n, p, r, s, low, d, e in zip(image, windows, self.kernel, self.strides, lows, self.dilations, self.spread):
+            padding.append((d * (r - 1) - low, (n - 1) * e + low - (p - 1) * s))
+        return Geometry(self.kernel, self.spread, tuple(padding), self.dilations, self.groups, self.strides)
 
 
 # ---- records -----------------------------------------------------------------------------------------------------------
@@ -75,9 +84,9 @@ def _counted(geometry: Geometry, image: Shape) -> tuple[int, ...]:
     return counts
 
 
-def _check_channels(image: int, made: int, each: int, groups: int) -> None:
-    if image != each * groups or made % groups:
-        raise ShapeError(f"conv: {groups} groups of {each} channels do not make the image's {image}, or do not divide the {made} "
+def _check_channels(image: int, made: int, seen: int, groups: int) -> None:
+    if image != seen * groups or made % groups:
+        raise ShapeError(f"conv: {groups} groups of {seen} channels do not make the image's {image}, or do not divide the {made} "
                          "channels made")
 
 
@@ -86,8 +95,12 @@ def _check_dtypes(op: str, a: Node, b: Node) -> None:
         raise DTypeError(f"{op}: takes two floats of one dtype, got {a.dtype.name} and {b.dtype.name}")
 
 
-def _taps(x: Any, geometry: Geometry, counts: Sequence[int]) -> Any:
-    """For each tap of the kernel: its index, and what the windows see through it."""
+def taps(x: Any, geometry: Geometry, counts: Sequence[int]) -> Any:
+    """For each tap of the kernel: its index, and what the windows of a NumPy array see through it."""
+    if geometry.spread != (1, 1, 1):
+        wide = np.zeros((x.shape[0], *((n - 1) * e + 1 for n, e in zip(x.shape[1:4], geometry.spread)), x.shape[4]), x.dtype)
+        wide[(slice(None), *(slice(None, None, e) for e in geometry.spread))] = x
+        x = wide
     padded = np.pad(x, ((0, 0), *((max(low, 0), max(high, 0)) for low, high in geometry.padding), (0, 0)))
     starts = [max(-low, 0) for low, _ in geometry.padding]
     for tap in itertools.product(*map(range, geometry.kernel)):
@@ -106,7 +119,7 @@ def _reference(arrays: Any, geometry: Geometry, out_dtype: DType, out: tuple[Sha
     w = w.reshape(g, w.shape[0] // g, *w.shape[1:])
     y = np.zeros((*out[0][:4], g, w.shape[1]))
     with np.errstate(all="ignore"):
-        for tap, seen in _taps(x, geometry, out[0][1:4]):
+        for tap, seen in taps(x, geometry, out[0][1:4]):
             y += np.einsum("ndhwgc,gkc->ndhwgk", _grouped(seen, g), w[(slice(None), slice(None), slice(None), *tap)])
     return y.reshape(out[0]).astype(out_dtype.numpy)
 
@@ -116,7 +129,7 @@ def _reference_weight(arrays: Any, geometry: Geometry, out_dtype: DType, out: tu
     g = geometry.groups
     dw = np.zeros((g, out[0][0] // g, *out[0][1:]))
     with np.errstate(all="ignore"):
-        for tap, seen in _taps(x, geometry, y.shape[1:4]):
+        for tap, seen in taps(x, geometry, y.shape[1:4]):
             dw[(slice(None), slice(None), slice(None), *tap)] = np.einsum("ndhwgc,ndhwgk->gkc", _grouped(seen, g), _grouped(y, g))
     return dw.reshape(out[0]).astype(out_dtype.numpy)
 
@@ -143,100 +156,34 @@ CONV_WEIGHT = Op("conv_weight", "contraction", _infer_weight, _reference_weight,
 # ---- products ----------------------------------------------------------------------------------------------------------
 
 
-def _zeros(like: Value, shape: Shape, dtype: DType) -> Any:
+def nothing(like: Value, shape: Shape, dtype: DType) -> Any:
+    """Zeros, in the class of `like`."""
     return broadcast_to(reshape(type(like)(like.number(0.0, dtype)), (1,) * len(shape)), shape)
 
 
 def convolved(x: Any, w: Any, geometry: Geometry, out_dtype: DType) -> Any:
     """`conv`, or zeros where it sums nothing."""
     if 0 in w.shape or 0 in x.shape:
-        return _zeros(x, (x.shape[0], *geometry.windows(x.shape[1:4]), w.shape[0]), out_dtype)
+        return nothing(x, (x.shape[0], *geometry.windows(x.shape[1:4]), w.shape[0]), out_dtype)
     return apply(CONV, (x, w), (geometry, out_dtype))
 
 
 def weight_gradient(x: Any, y: Any, geometry: Geometry, out_dtype: DType) -> Any:
     """`conv_weight`, or zeros where it sums nothing."""
     if 0 in x.shape or 0 in y.shape:
-        return _zeros(x, (y.shape[4], x.shape[4] // geometry.groups, *geometry.kernel), out_dtype)
+        return nothing(x, (y.shape[4], x.shape[4] // geometry.groups, *geometry.kernel), out_dtype)
     return apply(CONV_WEIGHT, (x, y), (geometry, out_dtype))
 
 
-class _Class(NamedTuple):
-    """The places i stride + first of an axis: they meet the taps first_tap, first_tap + step ... (`taps` of them).
-
-    windows p = i + start + j dilation for j < taps, last tap first
-    """
-
-    places: int
-    first_tap: int
-    step: int
-    taps: int
-    start: int
-    dilation: int
-
-
-def _classes(n: int, r: int, s: int, low: int, d: int) -> list[_Class]:
-    """The classes of the places of an axis: place h meets tap r in window (h + low - r d) / s where that is whole."""
-    step, dilation = s // math.gcd(s, d), d // math.gcd(s, d)
-    classes = []
-    for first in range(s):
-        taps = [t for t in range(r) if (first + low - t * d) % s == 0]
-        start = (first + low - taps[-1] * d) // s if taps else 0
-        classes.append(_Class(len(range(first, n, s)), taps[0] if taps else 0, step, len(taps), start, dilation))
-    return classes
-
-
 def input_gradient(y: Any, w: Any, geometry: Geometry, image: Shape, out_dtype: DType) -> Any:
-    """What `conv` sends back to the image: x[n, h, c] = sum over p, r with p stride + r dilation - low = h, and k, of y w."""
-    groups, c = geometry.groups, image[4]
-    k = w.shape[0] // groups
-    turned = reshape(w, (groups, k, *w.shape[1:]))
-    turned = reshape(permute_dims(turned, (0, 2, 1, 3, 4, 5)), (c, k, *geometry.kernel))
-    axes = [_classes(n, *along) for n, *along in zip(image[1:4], geometry.kernel, geometry.strides,
-                                                     (low for low, _ in geometry.padding), geometry.dilations)]
-    return _interleaved(y, turned, axes, [], groups, image, out_dtype)
+    """What `conv` sends back to its image: a convolution of y, spread by the strides, with the taps in reverse.
 
-
-def _interleaved(y: Any, w: Any, axes: list[list[_Class]], chosen: list[_Class], groups: int, image: Shape,
-                 out_dtype: DType) -> Any:
-    """The image whose first axes are restricted to the chosen classes; the others' classes are put in turn along their axis."""
-    axis = len(chosen)
-    if axis == 3:
-        return _of_class(y, w, chosen, groups, out_dtype)
-    parts = [_interleaved(y, w, axes, [*chosen, k], groups, image, out_dtype) for k in axes[axis]]
-    if len(parts) == 1:
-        return parts[0]
-    most, n = axes[axis][0].places, image[1 + axis]
-    lead = parts[0].shape[:1 + axis]
-    columns = []
-    for part in parts:
-        widths = [(0, 0)] * 5
-        widths[1 + axis] = (0, most - part.shape[1 + axis])
-        columns.append(reshape(pad(part, tuple(widths)), (*lead, most, 1, *part.shape[2 + axis:])))
-    whole = concat(columns, axis=2 + axis)
-    whole = reshape(whole, (*lead, most * len(parts), *parts[0].shape[2 + axis:]))
-    return whole[(slice(None),) * (1 + axis) + (slice(0, n),)]
-
-
-def _of_class(y: Any, w: Any, chosen: Sequence[_Class], groups: int, out_dtype: DType) -> Any:
-    """The places of one class of each axis: a convolution of y with the taps they meet, in reverse."""
-    shape = (y.shape[0], *(k.places for k in chosen), w.shape[0])
-    if 0 in shape or any(k.taps == 0 for k in chosen):
-        return _zeros(y, shape, out_dtype)
-    taps = tuple(slice(k.first_tap, k.first_tap + (k.taps - 1) * k.step + 1, k.step) for k in chosen)
-    w = flip(w[(slice(None), slice(None), *taps)], axis=(2, 3, 4))
-    widths, crops = [], []
-    for k, n in zip(chosen, y.shape[1:4]):
-        low = -k.start
-        high = k.places - 1 + (k.taps - 1) * k.dilation - low - (n - 1)
-        widths.append((max(low, 0), max(high, 0)))
-        crops.append(slice(max(-low, 0), n - max(-high, 0)))
-    y = y[(slice(None), *crops)]
-    if 0 in y.shape:
-        return _zeros(y, shape, out_dtype)
-    geometry = Geometry(tuple(k.taps for k in chosen), (1, 1, 1), tuple(widths),  # type: ignore[arg-type]
-                        tuple(k.dilation for k in chosen), groups)  # type: ignore[arg-type]
-    return convolved(y, w, geometry, out_dtype)
+    x[n, h, c] = sum over k and all p, r with p stride + r dilation - low = h spread of y[n, p, k] w[k, c, r]
+    """
+    g, k = geometry.groups, w.shape[0] // geometry.groups
+    turned = reshape(w, (g, k, *w.shape[1:]))
+    turned = reshape(permute_dims(turned, (0, 2, 1, 3, 4, 5)), (image[4], k, *geometry.kernel))
+    return convolved(y, flip(turned, axis=(2, 3, 4)), geometry.transposed(image[1:4], y.shape[1:4]), out_dtype)
 
 
 # ---- layouts -----------------------------------------------------------------------------------------------------------
@@ -273,7 +220,8 @@ def _convolution(x: Any, weight: Any, bias: Any, geometry: Geometry, chosen: DTy
     return channels_first(reshape(y, (y.shape[0], *y.shape[1:4][3 - (x.ndim - 2):], y.shape[4])))
 
 
-def _each(op: str, name: str, value: Any, dims: int, least: int) -> tuple[int, ...]:
+def each(op: str, name: str, value: Any, dims: int, least: int) -> tuple[int, ...]:
+    """An argument of a function over `dims` axes, an int or one for each, as one for each."""
     values = (value,) * dims if sh.is_index(value) else tuple(value) if isinstance(value, (tuple, list)) else ()
     if len(values) != dims or not all(sh.is_index(v) and v >= least for v in values):
         raise ArgumentError(f"{op}: {name} must be an int, or {dims} of them, at least {least}, got {value!r}")
@@ -283,7 +231,7 @@ def _each(op: str, name: str, value: Any, dims: int, least: int) -> tuple[int, .
 def _paddings(op: str, padding: Any, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
               dims: int) -> tuple[tuple[int, int], ...]:
     if not isinstance(padding, str):
-        return tuple((p, p) for p in _each(op, "padding", padding, dims, 0))
+        return tuple((p, p) for p in each(op, "padding", padding, dims, 0))
     if padding == "valid":
         return ((0, 0),) * dims
     if padding != "same":
@@ -306,18 +254,18 @@ def _conv(dims: int, x: Any, weight: Any, bias: Any, stride: Sizes, padding: Siz
         raise ShapeError(f"{op}: x must have {dims + 2} axes, (N, C, sizes), or the same without N, got shape {x.shape}")
     if not (sh.is_index(groups) and groups >= 1):
         raise ArgumentError(f"{op}: groups must be an int, at least 1, got {groups!r}")
-    kernel, made, each = weight.shape[2:], weight.shape[0], weight.shape[1]
-    if x.shape[1] != each * groups or made % groups:
-        raise ShapeError(f"{op}: weight of shape {weight.shape} with groups={groups} takes {each * groups} channels and must make "
+    kernel, made, taken = weight.shape[2:], weight.shape[0], weight.shape[1] * groups
+    if x.shape[1] != taken or made % groups:
+        raise ShapeError(f"{op}: weight of shape {weight.shape} with groups={groups} takes {taken} channels and must make "
                          f"a multiple of {groups}; x has shape {x.shape}")
     if bias is not None and bias.shape != (made,):
         raise ShapeError(f"{op}: bias must be (K,) = ({made},), got {bias.shape}")
-    strides, dilations = _each(op, "stride", stride, dims, 1), _each(op, "dilation", dilation, dims, 1)
+    strides, dilations = each(op, "stride", stride, dims, 1), each(op, "dilation", dilation, dims, 1)
     paddings = _paddings(op, padding, kernel, strides, dilations, dims)
     counts = Geometry(kernel, strides, paddings, dilations, groups).windows(x.shape[2:])  # type: ignore[arg-type]
     if min((1, *kernel)) < 1 or min(counts) < 1:
-        raise ShapeError(f"{op}: a kernel of {kernel} with dilation {dilations} does not fit into x of shape {x.shape} with padding "
-                         f"{paddings}")
+        raise ShapeError(f"{op}: a kernel of {kernel} with dilation {dilations} does not fit into x of shape {x.shape} with "
+                         f"padding {paddings}")
     full: Any = Geometry(three(kernel), three(strides), (*((0, 0),) * (3 - dims), *paddings),  # type: ignore[arg-type]
                          three(dilations), groups)  # type: ignore[arg-type]
     return _convolution(x, weight, bias, full, operand_dtype(op, x, weight))

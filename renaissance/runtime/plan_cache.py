@@ -19,8 +19,9 @@ from renaissance.runtime.disk_cache import DiskCache, sources_digest
 
 _FORMAT = 1
 _PARTS = (
-    ir.Access, ir.Instr, ir.Store, ir.Stage, ir.Nest, ir.Contraction, ir.Scatter, ir.Host, ir.Operand, ir.Item, ir.Buffer,
-    ir.Plan,
+    ir.Access, ir.Instr, ir.Store, ir.Stage, ir.Nest, ir.Image, ir.Contraction, ir.Depthwise, ir.Windows, ir.Winograd,
+    ir.WinogradWeights, ir.WinogradSums, ir.WinogradWeightGradient, ir.Scatter, ir.Host,
+    ir.Operand, ir.Item, ir.Buffer, ir.Plan,
 )
 _CLASSES = {c.__name__: c for c in _PARTS}
 _FIELDS = {c: tuple(f.name for f in dataclasses.fields(c)) for c in _PARTS}

@@ -215,6 +215,11 @@ def test_a_learning_rate_that_blows_up_is_told_in_a_sentence(call, digits):
     assert code == 1 and "the loss is not finite: epoch" in err and len(err.splitlines()) == 1
 
 
+def test_lenet_trains_as_the_perceptron_does(call, digits):
+    code, told, err = call("train", "lenet", *SHORT, "--data", digits, "--lr", "0.002")
+    assert (code, err) == (0, "") and "best top-1" in told
+
+
 def test_the_recipe_is_the_one_of_the_readme(digits):
     task = recipe("mnist", Options(100, 200, 1e-3, "bf16", 123, digits, None, 0.994))
     names = [type(transform).__name__ for transform in task.dataset.augment]

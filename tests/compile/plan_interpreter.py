@@ -5,8 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from renaissance.ir.philox import philox_uint32
-from renaissance.ir.plan import Access, Contraction, Host, Instr, Item, Nest, Plan, Scatter
+from renaissance.ir.plan import (
+    Access,
+    Contraction,
+    Depthwise,
+    Host,
+    Image,
+    Instr,
+    Item,
+    Nest,
+    Plan,
+    Scatter,
+    Windows,
+    Winograd,
+    WinogradSums,
+    WinogradWeightGradient,
+    WinogradWeights,
+)
 from renaissance.ops.scalar import WORDS
+from renaissance.ops.winograd import WINOGRAD, WINOGRAD_SUMS, WINOGRAD_WEIGHT_GRADIENT, WINOGRAD_WEIGHTS, panels_shape
 
 COMBINE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "any": np.logical_or, "all": np.logical_and}
 
@@ -59,7 +76,9 @@ class Run:
     def run(self) -> None:
         spec = self.item.spec
         with np.errstate(all="ignore"):
-            {Nest: self.nest, Contraction: self.contraction, Scatter: self.scatter, Host: self.host}[type(spec)](spec)
+            {Nest: self.nest, Contraction: self.contraction, Depthwise: self.depthwise, Scatter: self.scatter, Host: self.host,
+             Winograd: self.winograd, WinogradWeights: self.winograd_weights, WinogradSums: self.winograd_sums,
+             WinogradWeightGradient: self.winograd_weight_gradient}[type(spec)](spec)
 
     def at(self, access: Access, extents, mask=None) -> np.ndarray:
         index = np.full(extents, access.offset, np.int64)
@@ -139,11 +158,52 @@ class Run:
                 carried[number, 0] = combine(stage.combine, values[-1], axis, nest.layout)
 
     def contraction(self, c: Contraction) -> None:
-        a = self.body(c.a, (c.batch, c.m, c.k))[-1].astype(np.float64)
-        b = self.body(c.b, (c.batch, c.k, c.n))[-1].astype(np.float64)
+        a, b = (self.body(body, extents)[-1].astype(np.float64) for body, extents in ((c.a, c.a_extents), (c.b, c.b_extents)))
+        if c.image is not None:
+            seen = windows(b if c.image.right else a, c.image)
+            seen = np.moveaxis(seen.reshape(*seen.shape[:5], c.image.groups, -1), 5, 0)
+            seen = seen.reshape(c.image.groups * c.image.leaves, c.image.places // c.image.leaves, -1)
+            a, b = (a, seen) if c.image.right else (seen, b)
         acc = np.matmul(a, b).astype(np.float64 if c.dtype.size == 8 else np.float32)
         extents = (c.batch, c.m, c.n)
         self.store(c.stores, self.body(c.epilogue, extents, acc=acc), extents)
+
+    def depthwise(self, d: Depthwise) -> None:
+        seen = windows(self.body(d.image, d.extents)[-1].astype(np.float64), d)
+        right = self.body(d.right, d.right_extents)[-1].astype(np.float64)
+        if d.sums:
+            products = (seen * right[..., None, :]).sum(axis=3)
+            leaves = [products[:, :, at:at + d.leaf_rows].sum(axis=2) for at in range(0, d.windows[1], d.leaf_rows)]
+            acc = np.stack(leaves, axis=2)
+        else:
+            acc = (seen * right).sum(axis=4)
+        acc = acc.reshape(d.results).astype(np.float64 if d.dtype.size == 8 else np.float32)
+        self.store(d.stores, self.body(d.epilogue, d.results, acc=acc), d.results)
+
+    def filtered(self, body, extents, axis: int = 1) -> np.ndarray:
+        """A body's values with the axis of one element that their node has."""
+        return np.expand_dims(self.body(body, extents)[-1], axis)
+
+    def winograd(self, s: Winograd) -> None:
+        w = s.windows
+        x, u = self.filtered(s.x, w.seen(s.c)), self.operands[s.u].reshape(panels_shape(w.tile, s.c, s.k, s.width))
+        acc = WINOGRAD.reference([x, u], w.tile, s.k, paddings(w), ((w.n, 1, *w.places, s.k), None))
+        self.store(s.stores, self.body(s.epilogue, s.results, acc=acc.reshape(s.results)), s.results)
+
+    def winograd_weights(self, s: WinogradWeights) -> None:
+        w = self.filtered(s.w, (s.k, s.c, 3, 3), 2)
+        self.operands[s.out][...] = WINOGRAD_WEIGHTS.reference([w], s.tile, s.width, None).reshape(-1)
+
+    def winograd_sums(self, s: WinogradSums) -> None:
+        w = s.windows
+        x, y = self.filtered(s.x, w.seen(s.c)), self.filtered(s.y, w.made(s.k))
+        sums = WINOGRAD_SUMS.reference([x, y], w.tile, paddings(w), s.width, s.blocks, s.groups, None)
+        self.operands[s.out][...] = sums.reshape(-1)
+
+    def winograd_weight_gradient(self, s: WinogradWeightGradient) -> None:
+        sums = self.operands[s.sums].reshape(s.groups, *panels_shape(s.tile, s.c, s.k, s.width))
+        dw = WINOGRAD_WEIGHT_GRADIENT.reference([sums], s.tile, s.k, ((s.k, s.c, 1, 3, 3), None))
+        self.operands[s.out][...] = dw.reshape(-1)
 
     def scatter(self, s: Scatter) -> None:
         out = self.operands[s.out]
@@ -159,6 +219,23 @@ class Run:
     def host(self, h: Host) -> None:
         shaped = [self.operands[i].reshape(self.plan.buffers[self.item.operands[i].buffer].shape) for i in h.inputs]
         self.operands[h.outputs[0]][...] = self.hosts[h.op](shaped, *h.attrs).reshape(-1)
+
+
+def paddings(w: Windows) -> tuple:
+    """((top, bottom), (left, right)) of a convolution by tiles."""
+    return tuple((low, p + 2 - n - low) for n, p, low in zip(w.image, w.places, w.lows))
+
+
+def windows(x: np.ndarray, of: Image | Depthwise) -> np.ndarray:
+    """What the windows of an image (n, d, h, w, c) see: (n, p0, p1, p2, tap, c)."""
+    spread = getattr(of, "spread", (1, 1, 1))
+    seen = np.zeros((x.shape[0], *of.windows, np.prod(of.kernel), x.shape[4]))
+    for place in np.ndindex(*of.windows):
+        for number, tap in enumerate(np.ndindex(*of.kernel)):
+            at = [p * s + r * d - low for p, s, r, d, low in zip(place, of.strides, tap, of.dilations, of.lows)]
+            if all(a % e == 0 and 0 <= a // e < n for a, e, n in zip(at, spread, x.shape[1:4])):
+                seen[(slice(None), *place, number)] = x[(slice(None), *(a // e for a, e in zip(at, spread)))]
+    return seen
 
 
 def combine(how: str, x: np.ndarray, axis: int, layout: str) -> np.ndarray:

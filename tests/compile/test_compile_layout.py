@@ -13,7 +13,7 @@ from renaissance.compile.simplify import simplify
 from renaissance.ir import dtype as dt
 from renaissance.ir.graph import Graph
 from renaissance.ir.node import Node, unique
-from renaissance.ops import adaptive, compose, convolution, pooling
+from renaissance.ops import adaptive, compose, contraction, convolution, layer_norm, pooling
 from renaissance.ops import elementwise as ew
 from renaissance.ops import movement as mv
 from renaissance.ops import reduce as rd
@@ -93,6 +93,16 @@ def gated(x, w, v):
     return convolution.conv2d(h[:, :4], v)
 
 
+def by_places(x, w, v):
+    """Layer norm and an affine map of the channels of each place, then a sum over leaves of rows."""
+    h = convolution.channels_last(convolution.conv2d(x, w))
+    h = convolution.channels_first(contraction.linear(layer_norm.layer_norm(h, h.shape[-1]), v[:, :, 0, 0])) * 0.5
+    leaves = mv.reshape(convolution.channels_last(h), (-1, 4, h.shape[1]))
+    centred = leaves - mv.broadcast_to(rd.mean(leaves, 1, keepdims=True), leaves.shape)
+    h = compose.relu(convolution.channels_first(mv.reshape(centred, convolution.channels_last(h).shape)))
+    return convolution.conv2d(h, v) + h
+
+
 def normalised(x, w, b):
     return compose.relu(batch_norm_in_training(x, w, b, 1e-5)[0])
 
@@ -127,6 +137,12 @@ def test_forward_nothing_is_permuted_between_convolutions(build, shapes):
 def test_backward_nothing_is_permuted_between_convolutions(build, shapes):
     graph = same_bits(traced(build, *shapes, gradient=True))
     assert inner(graph) == []
+
+
+def test_images_stay_images_as_rows_of_a_product_and_as_leaves_of_a_sum():
+    for gradient in (False, True):
+        graph = same_bits(traced(by_places, (2, 3, 6, 5), (4, 3, 3, 2), (4, 4, 1, 1), gradient=gradient))
+        assert [n for n in inner(graph) if len(n.shape) == 4] == []
 
 
 def test_one_axis_and_three():

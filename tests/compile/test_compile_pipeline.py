@@ -35,7 +35,7 @@ def example() -> tuple[Graph, list[Node]]:
 def test_each_pass_can_be_stopped_at():
     graph, _ = example()
     seen = [type(compile_graph(graph, None, stop=p.name, verify=True)) for p in PASSES]
-    assert seen == [Graph, Graph, Graph, Graph, Plan, Plan, Plan]
+    assert seen == [Graph, Graph, Graph, Graph, Graph, Plan, Plan, Plan]
     assert all(p.reason for p in PASSES)
     with pytest.raises(ArgumentError, match="fuse"):
         compile_graph(graph, None, stop="fusion")

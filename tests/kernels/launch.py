@@ -60,7 +60,7 @@ def launch(item: Item, arrays: Sequence[np.ndarray], target: Target | None, *, t
         else:
             raw = np.asarray(scalars[slot[1]], slot[2].numpy).tobytes()
             block[n:n + 1].view(np.uint8)[:len(raw)] = np.frombuffer(raw, np.uint8)
-    scratch = np.zeros(lowered.scratch_bytes + 64, np.uint8)
+    scratch = np.full(lowered.scratch_bytes + 64, 0xFF, np.uint8)  # NaN in every float format
     at = scratch.ctypes.data + -scratch.ctypes.data % 64
     for chunk in np.random.default_rng(seed).permutation(lowered.chunks):
         call(lowered.symbol, block.ctypes.data, int(chunk), at)

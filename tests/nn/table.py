@@ -13,6 +13,8 @@ import renaissance as rn
 from renaissance import nn
 from tests.ops.table import np_max, np_mean, np_pool
 
+from .numpy_layers import np_conv, np_conv_transpose, np_layer_norm
+
 
 @dataclass(frozen=True)
 class LayerCase:
@@ -150,6 +152,8 @@ ACTIVATIONS = (
     activation("softmax", lambda nn: nn.Softmax(dim=1), lambda x: np.exp(log_softmax(x, 1)), "Softmax(dim=1)"),
     activation("softmax, first axis", lambda nn: nn.Softmax(0), lambda x: np.exp(log_softmax(x, 0)), "Softmax(dim=0)"),
     activation("log softmax", lambda nn: nn.LogSoftmax(dim=-1), lambda x: log_softmax(x, -1), "LogSoftmax(dim=-1)"),
+    activation("hardsigmoid", lambda nn: nn.Hardsigmoid(), lambda x: np.clip(x + 3, 0, 6) / 6, "Hardsigmoid()", domain=(-5, 5)),
+    row("dropout of no channels", lambda nn: nn.Dropout2d(0.0), lambda state, x: x, (2, 3, 2, 2), text="Dropout2d(p=0.0)"),
     activation("dropout of nothing", lambda nn: nn.Dropout(0.0), lambda x: x, "Dropout(p=0.0)"),
 )
 
@@ -253,6 +257,47 @@ POOLS = (
         text="AvgPool3d(kernel_size=2, stride=1, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=5)"),
 )
 
+def conv(name: str, make: Any, x: tuple[int, ...], text: str, weight: tuple[int, ...], bias: int | None = None, **settings: Any) -> LayerCase:
+    def ref(state: dict[str, Any], x: Any) -> Any:
+        return np_conv(x, state["weight"], state.get("bias"), **settings)
+
+    return row(name, make, ref, x, text=text, state={"weight": weight} if bias is None else {"weight": weight, "bias": (bias,)})
+
+
+def conv_transpose(name: str, make: Any, x: tuple[int, ...], text: str, weight: tuple[int, ...], bias: int | None = None, **settings: Any) -> LayerCase:
+    def ref(state: dict[str, Any], x: Any) -> Any:
+        return np_conv_transpose(x, state["weight"], state.get("bias"), **settings)
+
+    return row(name, make, ref, x, text=text, state={"weight": weight} if bias is None else {"weight": weight, "bias": (bias,)})
+
+
+CONVOLUTIONS = (
+    conv("conv 1d", lambda nn: nn.Conv1d(3, 4, 3, 2, 1), (2, 3, 9), "Conv1d(3, 4, kernel_size=(3,), stride=(2,), padding=(1,))",
+         (4, 3, 3), 4, stride=2, low=1),
+    conv("conv 2d", lambda nn: nn.Conv2d(3, 4, 3), (2, 3, 6, 5), "Conv2d(3, 4, kernel_size=(3, 3), stride=(1, 1))", (4, 3, 3, 3), 4),
+    conv("conv 2d, strided and dilated", lambda nn: nn.Conv2d(4, 6, (3, 2), stride=3, padding=2, dilation=2, groups=2), (2, 4, 8, 7),
+         "Conv2d(4, 6, kernel_size=(3, 2), stride=(3, 3), padding=(2, 2), dilation=(2, 2), groups=2)", (6, 2, 3, 2), 6,
+         stride=3, low=2, dilation=2, groups=2),
+    conv("conv 2d, depthwise", lambda nn: nn.Conv2d(4, 8, 3, padding="same", groups=4, bias=False), (2, 4, 5, 6),
+         "Conv2d(4, 8, kernel_size=(3, 3), stride=(1, 1), padding=same, groups=4, bias=False)", (8, 1, 3, 3), low=1, groups=4),
+    conv("conv 2d, even kernel, same sizes", lambda nn: nn.Conv2d(2, 3, 4, padding="same"), (1, 2, 5, 4),
+         "Conv2d(2, 3, kernel_size=(4, 4), stride=(1, 1), padding=same)", (3, 2, 4, 4), 3, low=1, high=2),
+    conv("conv 2d of pixels", lambda nn: nn.Conv2d(5, 3, 1, stride=2, padding="valid"), (2, 5, 4, 3),
+         "Conv2d(5, 3, kernel_size=(1, 1), stride=(2, 2), padding=valid)", (3, 5, 1, 1), 3, stride=2),
+    conv("conv 3d", lambda nn: nn.Conv3d(2, 3, 2, padding=1), (2, 2, 3, 2, 4),
+         "Conv3d(2, 3, kernel_size=(2, 2, 2), stride=(1, 1, 1), padding=(1, 1, 1))", (3, 2, 2, 2, 2), 3, low=1),
+    conv_transpose("conv transpose 1d", lambda nn: nn.ConvTranspose1d(3, 4, 3, 2, 1, 1), (2, 3, 5),
+                   "ConvTranspose1d(3, 4, kernel_size=(3,), stride=(2,), padding=(1,), output_padding=(1,))", (3, 4, 3), 4,
+                   stride=2, padding=1, extra=1),
+    conv_transpose("conv transpose 2d", lambda nn: nn.ConvTranspose2d(3, 2, 2, stride=2), (2, 3, 3, 4),
+                   "ConvTranspose2d(3, 2, kernel_size=(2, 2), stride=(2, 2))", (3, 2, 2, 2), 2, stride=2),
+    conv_transpose("conv transpose 2d, dilated groups",
+                   lambda nn: nn.ConvTranspose2d(4, 6, 3, 2, 2, 1, groups=2, bias=False, dilation=3), (2, 4, 4, 3),
+                   "ConvTranspose2d(4, 6, kernel_size=(3, 3), stride=(2, 2), padding=(2, 2), output_padding=(1, 1), dilation=(3, 3), "
+                   "groups=2, bias=False)", (4, 3, 3, 3), stride=2, padding=2, extra=1, dilation=3, groups=2),
+    conv_transpose("conv transpose 3d", lambda nn: nn.ConvTranspose3d(2, 3, 2, 3), (1, 2, 2, 1, 3),
+                   "ConvTranspose3d(2, 3, kernel_size=(2, 2, 2), stride=(3, 3, 3))", (2, 3, 2, 2, 2), 3, stride=3),
+)
 
 
 def by_batch(state: dict[str, Any], x: Any) -> Any:
@@ -264,6 +309,15 @@ def by_batch(state: dict[str, Any], x: Any) -> Any:
 
 # Layers that keep statistics are tested in test_batch_norm.py: here a call must not change what the next one gives.
 NORMS = (
+    row("layer norm", lambda nn: nn.LayerNorm(5), lambda state, x: np_layer_norm(x, 1, 1e-5, state["weight"], state["bias"]), (3, 4, 5),
+        text="LayerNorm((5,), eps=1e-05, elementwise_affine=True)", state={"weight": (5,), "bias": (5,)}),
+    row("layer norm of two axes", lambda nn: nn.LayerNorm((3, 5), eps=0.1, bias=False),
+        lambda state, x: np_layer_norm(x, 2, 0.1, state["weight"]), (2, 3, 5),
+        text="LayerNorm((3, 5), eps=0.1, elementwise_affine=True)", state={"weight": (3, 5)}),
+    row("layer norm, plain", lambda nn: nn.LayerNorm([4], elementwise_affine=False), lambda state, x: np_layer_norm(x, 1, 1e-5), (4,),
+        text="LayerNorm((4,), eps=1e-05, elementwise_affine=False)"),
+    row("layer norm far from 0", lambda nn: nn.LayerNorm(6), lambda state, x: np_layer_norm(x, 1, 1e-5, state["weight"], state["bias"]),
+        (2, 6), text="LayerNorm((6,), eps=1e-05, elementwise_affine=True)", state={"weight": (6,), "bias": (6,)}, domain=(98, 102)),
     row("batch norm of vectors", lambda nn: nn.BatchNorm1d(3, track_running_stats=False), by_batch, (5, 3),
         state={"weight": (3,), "bias": (3,)}, loose=4, why="a quotient of differences",
         text="BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=False)"),
@@ -277,7 +331,6 @@ NORMS = (
         state={"weight": (2,), "bias": (2,)}, loose=4, why="a quotient of differences",
         text="BatchNorm3d(2, eps=1e-05, momentum=0.1, affine=True, track_running_stats=False)"),
 )
-
 
 
 def adaptive(x: Any, counts: tuple[int, ...], reduce: Any) -> Any:
@@ -307,4 +360,4 @@ ADAPTIVE = (
         text="AdaptiveMaxPool3d(output_size=1)"),
 )
 
-TABLE = (*LAYERS, *NORMS, *ADAPTIVE, *ACTIVATIONS, *POOLS, *LOSSES)
+TABLE = (*LAYERS, *NORMS, *ADAPTIVE, *ACTIVATIONS, *POOLS, *CONVOLUTIONS, *LOSSES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -47,6 +48,25 @@ def test_normal_with_its_moments(fill, mean, std):
     assert fill(w) is w
     z = (w.numpy().astype(np.float64) - mean) / std
     assert abs(z.mean()) < 0.02 and abs(z.std() - 1) < 0.01 and abs((z**4).mean() - 3) < 0.1 and 3.5 < np.abs(z).max() < 6
+
+
+@pytest.mark.parametrize(("mean", "std", "a", "b"), [(0.0, 1.0, -2.0, 2.0), (1.0, 0.5, 1.2, 9.0), (0.0, 0.02, -2.0, 2.0)])
+def test_truncated_normal(mean, std, a, b):
+    rn.seed(0)
+    w = weight((OUT, 300))
+    assert init.trunc_normal_(w, mean, std, a, b) is w
+    values = w.numpy().astype(np.float64)
+    assert a <= values.min() and values.max() <= b
+    law = NormalDist(mean, std)
+    low, high = law.cdf(a), law.cdf(b)
+    for share in (0.1, 0.5, 0.9):  # of the numbers lie below this one
+        assert abs((values < law.inv_cdf(low + share * (high - low))).mean() - share) < 0.005
+
+
+def test_truncated_normal_errors():
+    for wrong in ({"a": 1.0, "b": 1.0}, {"std": 0.0}):
+        with pytest.raises(ArgumentError, match="trunc_normal_: needs a < b and a positive std"):
+            init.trunc_normal_(weight(), **wrong)
 
 
 def test_constants():

@@ -161,6 +161,43 @@ def np_mean(x: Any, room: int) -> Any:
     return x.sum(-1) / room
 
 
+def np_conv(x: Any, w: Any, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1) -> Any:
+    """(N, C, ...) with (K, C/groups, kernel), window by window."""
+    dims = w.ndim - 2
+    x = np.pad(x, [(0, 0)] * 2 + [(padding, padding)] * dims)
+    seen = np_windows(x, w.shape[2:], (stride,) * dims, (dilation,) * dims)
+    parts = []
+    for part, kernels in zip(np.split(seen, groups, axis=1), np.split(w, groups)):
+        axes = tuple(range(2 + dims, 2 + 2 * dims))
+        parts.append(np.moveaxis(np.tensordot(part, kernels, ((1, *axes), (1, *range(2, 2 + dims)))), -1, 1))
+    return np.concatenate(parts, axis=1)
+
+
+CONVOLUTIONS = (
+    OpCase("conv1d", F.conv1d, np_conv, (((2, 3, 9), (4, 3, 3)), ((1, 20, 40), (17, 20, 5)))),
+    OpCase("conv2d", F.conv2d, np_conv, (((2, 3, 7, 9), (4, 3, 3, 3)), ((1, 17, 5, 5), (33, 17, 2, 4)), ((0, 2, 4, 4), (3, 2, 3, 3))),
+           errors=(((np.ones((1, 2, 2, 5), np.float32), np.ones((1, 2, 3, 3), np.float32)), SHAPE_ERROR, "does not fit into x of shape (1, 2, 2, 5)"),
+                   ((np.ones((1, 2, 5, 5), np.float32), np.ones((1, 3, 3, 3), np.float32)), SHAPE_ERROR, "takes 3 channels"),
+                   ((np.ones((1, 2, 5, 5), np.int32), np.ones((1, 2, 3, 3), np.int32)), DTYPE_ERROR, "takes floats, got int32"),
+                   ((np.ones((1, 2, 5, 5), np.float32), np.ones((1, 2, 3), np.float32)), SHAPE_ERROR, "weight must have 4 axes"))),
+    OpCase("conv2d of points", F.conv2d, np_conv, (((2, 18, 5, 7), (35, 18, 1, 1)),)),
+    OpCase("conv2d with bias", lambda x, w, b: F.conv2d(x, w, b, padding="same"), lambda x, w, b: np_conv(x, w, 1, 1) + b[:, None, None],
+           (((2, 3, 6, 5), (4, 3, 3, 3), (4,)),)),
+    OpCase("conv2d 3x3, many channels", lambda x, w: F.conv2d(x, w, padding=1), lambda x, w: np_conv(x, w, 1, 1),
+           (((2, 32, 14, 9), (40, 32, 3, 3)),), loose=10.0, why="sums of 288 products"),
+    OpCase("conv2d strided", lambda x, w: F.conv2d(x, w, stride=2, padding=3), lambda x, w: np_conv(x, w, 2, 3),
+           (((2, 3, 16, 15), (20, 3, 7, 7)), ((1, 2, 8, 8), (3, 2, 1, 1)))),
+    OpCase("conv2d strided and dilated", lambda x, w: F.conv2d(x, w, stride=3, padding=2, dilation=2),
+           lambda x, w: np_conv(x, w, 3, 2, 2), (((1, 2, 9, 10), (3, 2, 3, 2)),)),
+    OpCase("conv2d in groups", lambda x, w: F.conv2d(x, w, padding=1, groups=3), lambda x, w: np_conv(x, w, 1, 1, 1, 3),
+           (((2, 6, 5, 4), (9, 2, 3, 3)),)),
+    OpCase("conv2d by depth", lambda x, w: F.conv2d(x, w, padding=1, groups=w.shape[0]),
+           lambda x, w: np_conv(x, w, 1, 1, 1, w.shape[0]), (((2, 19, 9, 12), (19, 1, 3, 3)), ((1, 4, 40, 30), (4, 1, 5, 5)))),
+    OpCase("conv2d by depth, strided", lambda x, w: F.conv2d(x, w, stride=2, padding=1, groups=3),
+           lambda x, w: np_conv(x, w, 2, 1, 1, 3), (((2, 3, 8, 7), (3, 1, 3, 3)),)),
+    OpCase("conv3d", lambda x, w: F.conv3d(x, w, stride=2, padding=1), lambda x, w: np_conv(x, w, 2, 1), (((2, 2, 4, 5, 6), (3, 2, 3, 2, 3)),)),
+)
+
 IMAGES = (((2, 3, 7, 9),), ((3, 5, 5),), ((1, 1, 16, 33),))
 POOLING = (
     OpCase("windows", lambda x: rn.windows(x, (3,), (2,)) * 2.0, lambda x: np_windows(x, (3,), (2,), (1,)) * 2, (((7,),), ((2, 40),))),
@@ -266,4 +303,4 @@ NORMS = (
            (((5, 3), (3,), (3,)), ((2, 3, 4, 5), (3,), (3,)), ((0, 3, 4), (3,), (3,)))),
 )
 
-TABLE = (*POINTWISE, *NORMS, *REDUCTIONS, *MOVEMENT, *POOLING, *PRODUCTS, *LOSSES, *ACTIVATIONS)
+TABLE = (*POINTWISE, *NORMS, *REDUCTIONS, *MOVEMENT, *POOLING, *CONVOLUTIONS, *PRODUCTS, *LOSSES, *ACTIVATIONS)

@@ -18,6 +18,7 @@ F = nn.functional
 ROWS = pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in TABLE])
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
 TOLERANCE = {"float32": 5e-6, "float64": 1e-11}
+SINGLE_GRADIENT = {"hardsigmoid"}  # PyTorch multiplies by 1/6 rounded to float32
 
 
 def twin(case, layer, dtype):
@@ -33,6 +34,7 @@ def assert_near(got, expected, dtype):
     np.testing.assert_allclose(got.numpy(), expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
 @ROWS
 @DTYPES
 def test_values_and_gradients(case, dtype):
@@ -46,10 +48,11 @@ def test_values_and_gradients(case, dtype):
     w = np.random.default_rng(4).standard_normal(out.shape).astype(dtype)
     out.backward(rn.tensor(w))
     expected.backward(torch.from_numpy(np.asarray(w)))
+    digits = "float32" if case.name in SINGLE_GRADIENT else dtype
     pairs = list(zip([*ours, *layer.parameters()], [*theirs, *other.parameters()], strict=True))
     for a, b in pairs:
         if b.requires_grad:
-            assert_near(a.grad, b.grad, dtype)
+            assert_near(a.grad, b.grad, digits)
 
 
 @ROWS
@@ -94,7 +97,7 @@ def test_arguments_come_in_pytorchs_order_with_its_defaults(ours, theirs):
 @pytest.mark.parametrize("make", [
     lambda nn: nn.ReLU(True), lambda nn: nn.ReLU6(inplace=True), lambda nn: nn.LeakyReLU(0.2, True), lambda nn: nn.ELU(0.5, True),
     lambda nn: nn.SiLU(inplace=True), lambda nn: nn.Hardswish(inplace=True), lambda nn: nn.Hardtanh(-2.0, 1.0, True),
-    lambda nn: nn.Mish(inplace=True), lambda nn: nn.Dropout(0.0, True),
+    lambda nn: nn.Hardsigmoid(inplace=True), lambda nn: nn.Mish(inplace=True), lambda nn: nn.Dropout(0.0, True),
 ])
 def test_inplace_gives_the_same_values(make):
     x = np.linspace(-4, 4, 33)

@@ -19,7 +19,9 @@ from renaissance.ir.target import Target
 from renaissance.kernels.lowered import Lowered, Slot, code_key
 from renaissance.kernels.schedules import row_walk
 from renaissance.kernels.schedules import walk as panel_walk
-from renaissance.kernels.schedules.epilogue import Panel, epilogue
+from renaissance.kernels.schedules.epilogue import epilogue, panel_kinds
+from renaissance.kernels.schedules.image import ImageSource, image_source
+from renaissance.kernels.schedules.image import room_bytes as image_room_bytes
 from renaissance.kernels.schedules.microkernel import Unit, unit_for
 from renaissance.kernels.schedules.packing import copy_cycles, stage_pitch
 from renaissance.kernels.schedules.source import packing_way, plain_access, source, turned
@@ -36,6 +38,7 @@ _WIDE_CACHE_BYTES = 48 << 10
 # From so many bytes an element on that an epilogue reads and writes, results are finished in whole rows; tiles packed at a time.
 _HEAVY_TRAFFIC = 16
 _ROW_GROUP = 16
+_IMAGE_CYCLES = 0.4  # to pack a unit of an image's windows; measured, coarse
 
 
 def lower_contraction(item: Item, target: Target, threads: int) -> Lowered:
@@ -55,16 +58,17 @@ def lower_contraction(item: Item, target: Target, threads: int) -> Lowered:
         raise KernelError(f"a contraction of {spec.dtype.name} has no code; supported are {names}: cast the operands")
     unit = unit_for(spec.dtype, target)
     direct = _is_direct(spec, item.operands, unit, target)
-    copies = Copies(0.0 if direct else copy_cycles(spec.a, unit), copy_cycles(spec.b, unit))
+    copies = Copies(0.0 if direct else copy_cycles(spec.a, unit),
+                    copy_cycles(spec.b, unit) if spec.image is None else _IMAGE_CYCLES)
     tiling = choose(spec, unit, target, threads, copies=copies)
     a_way, b_way = (
         packing_way(body, item.operands, spec.dtype, unit, k=spec.k, k_block=tiling.k_block, width_dimension=dimension)
         for body, dimension in ((spec.a, 1), (spec.b, 2)))
-    recipe = Recipe(
-        unit, tiling.heights, _panels(spec.n, tiling), tiling.a_width,
-        source(spec.a, item.operands, "direct" if direct else a_way, width_dimension=1),
-        source(spec.b, item.operands, b_way, width_dimension=2),
-        epilogue(spec.epilogue, spec.stores, item.operands))
+    a = source(spec.a, item.operands, "direct" if direct else a_way, width_dimension=1)
+    b = (source(spec.b, item.operands, b_way, width_dimension=2) if spec.image is None
+         else image_source(spec.b, spec.image, item.operands))
+    panels = panel_kinds(spec.n, unit.lanes, tiling.vectors, tiling.panels, tiling.last_vectors)
+    recipe = Recipe(unit, tiling.heights, panels, tiling.a_width, a, b, epilogue(spec.epilogue, spec.stores, item.operands))
     by_rows = _is_by_rows(recipe, tiling)
     walk = row_walk if by_rows else panel_walk
     numbers, scratch_bytes = _row_numbers(spec, tiling, recipe, target) if by_rows else _numbers(spec, tiling, recipe)
@@ -102,6 +106,8 @@ def _shared_numbers(spec: Contraction, tiling: Tiling, recipe: Recipe) -> tuple[
     pitch = stage_pitch(tiling.k_block, tiling.unit)
     a_step = round_up(tiling.k_block * tiling.a_width * tiling.unit.bytes, 64)
     room = pitch * tiling.unit.lanes if "staged" in (recipe.a.way, recipe.b.way) else 0
+    if isinstance(recipe.b, ImageSource):
+        room = max(room, image_room_bytes(tiling.unit, tiling.vectors))
     return {"m": spec.m, "n": spec.n, "k": spec.k, "a_step": a_step, "pitch": pitch}, room
 
 
@@ -120,7 +126,7 @@ def _along_rows(spec: Contraction) -> Contraction:
     def contiguous(dimension: int) -> int:
         return sum(s.access.strides[dimension] == 1 for s in spec.stores)
 
-    if contiguous(1) <= contiguous(2):
+    if contiguous(1) <= contiguous(2) or spec.image is not None:
         return spec
     order = (0, 2, 1)
     stores = tuple(replace(s, access=replace(s.access, strides=tuple(s.access.strides[d] for d in order))) for s in spec.stores)
@@ -134,19 +140,9 @@ def _is_direct(spec: Contraction, operands: Sequence[Operand], unit: Unit, targe
     if access is None or (unit.depth == 2 and (access.strides[2] != 1 or spec.k % 2)):
         return False
     if access.strides[2] != 1:
-        return spec.n <= _FEW_COLUMNS or spec.k <= _SHORT_K
+        return spec.k <= _SHORT_K
     aliased = access.strides[1] * spec.dtype.size % _ALIASED_BYTES == 0
     return not aliased or target.l1_bytes >= _WIDE_CACHE_BYTES or spec.n <= _FEW_COLUMNS
-
-
-def _panels(n: int, tiling: Tiling) -> tuple[Panel, ...]:
-    """The kinds of panels: the usual ones, and the last where it has fewer vectors."""
-    partial = n - (tiling.panels - 1) * tiling.width != tiling.last_vectors * tiling.unit.lanes
-    if tiling.panels <= 1:
-        return (Panel(tiling.last_vectors, (partial,)),)
-    if tiling.last_vectors == tiling.vectors:
-        return (Panel(tiling.vectors, (False, True) if partial else (False,)),)
-    return Panel(tiling.vectors, (False,)), Panel(tiling.last_vectors, (partial,))
 
 
 def _numbers(spec: Contraction, tiling: Tiling, recipe: Recipe) -> tuple[dict[str, int], int]:

@@ -12,6 +12,7 @@ from renaissance.kernels.arguments import Arguments, Frame, Place
 from renaissance.kernels.loops import I64, PTR, Builder, Module, Value
 from renaissance.kernels.schedules.microkernel import Unit
 
+_LINE_BYTES = 64
 _UNROLLED = 16  # bodies that cost no more are written out for each vector of a panel
 
 
@@ -21,6 +22,16 @@ class Panel:
 
     vectors: int
     partial: tuple[bool, ...]
+
+
+def panel_kinds(n: int, lanes: int, vectors: int, panels: int, last_vectors: int) -> tuple[Panel, ...]:
+    """The kinds of panels of n columns: the usual ones, and the last where it has fewer vectors."""
+    partial = n - (panels - 1) * vectors * lanes != last_vectors * lanes
+    if panels <= 1:
+        return (Panel(last_vectors, (partial,)),)
+    if last_vectors == vectors:
+        return (Panel(vectors, (False, True) if partial else (False,)),)
+    return Panel(vectors, (False,)), Panel(last_vectors, (partial,))
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,26 @@ def epilogue(body: Sequence[Instr], stores: Sequence[Store], operands: Sequence[
     arguments = Arguments(operands, vector=2)
     bound = arguments.bind(body)
     return Epilogue(arguments, bound, tuple((arguments.output(s.access), s.value) for s in stores))
+
+
+def asker(module: Module, name: str, epilogue: Epilogue, *, width: int) -> Builder | None:
+    """Add the function that asks for what an epilogue will read and write of some rows, `width` columns; None if that is nothing.
+
+    Its parameters: args, batch, row and rows (first, count), column. Any place may be asked for, whether it exists or not.
+    """
+    arguments = epilogue.arguments
+    stored = {number for number, _ in epilogue.stores}
+    asked = [n for n, place in enumerate(arguments.places) if place.row == "next" and place.strides[1] is not None]
+    if not asked:
+        return None
+    b = module.function(name, [("args", PTR), *((n, I64) for n in ("batch", "row", "rows", "column"))], exported=False, noinline=True)
+    frame = Frame(b, arguments)
+    with b.loop(0, b.param("rows")) as row:
+        for number in asked:
+            at = frame.address(number, (b.param("batch"), b.add(b.param("row"), row.index), b.param("column")))
+            for byte in range(0, width * arguments.places[number].dtype.size, _LINE_BYTES):
+                b.prefetch(b.offset(at, byte), write=number in stored)
+    return b
 
 
 def finisher(module: Module, name: str, epilogue: Epilogue, unit: Unit, target: Target, *, vectors: int | None = None) -> Builder:

@@ -9,6 +9,7 @@ unrolled code. 28 accumulators, two vectors of b and one broadcast of a are 31 o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from renaissance.ir.dtype import DType, bfloat16, float64
@@ -49,39 +50,80 @@ def unit_for(dtype: DType, target: Target) -> Unit:
     return Unit("f32", 2 if dtype is bfloat16 and target.bf16_dot else 1, target.lanes)
 
 
-def microkernel(module: Module, name: str, unit: Unit, *, rows: int, vectors: int, a_width: int, direct: bool) -> Builder:
+def microkernel(module: Module, name: str, unit: Unit, *, rows: int, vectors: int, a_width: int, direct: bool,
+                in_runs: bool = False, adds: bool = False, aligned: bool = True) -> Builder:
     """Add the function of one register tile to a module.
 
     Its parameters: a (row m, unit k at a + m*a_row + k*a_k bytes if `direct`, else packed [k][a_width]), b (packed
     [k][vectors * lanes]), c (where the sums go, c_row bytes from one row to the next), k (units), resume (1: go on from the sums
     in c; 0: start from 0).
+
+    in_runs  k is made of `runs` runs of k units each; run i begins at a + table[i] bytes: two parameters more
+    adds     start from 0 in any case; where `resume` is 1 add the sums to those in c at the end: the loads hide behind the work
+    aligned  b is at a multiple of a vector's bytes
     """
-    b = module.function(name, [("a", PTR), ("b", PTR), ("c", PTR), ("c_row", I64), ("k", I64), ("resume", I64), ("a_row", I64),
-                               ("a_k", I64)], exported=False, noinline=True)
+    parameters = [("a", PTR), ("b", PTR), ("c", PTR), ("c_row", I64), ("k", I64), ("resume", I64), ("a_row", I64), ("a_k", I64)]
+    parameters += [("runs", I64), ("table", PTR)] if in_runs else []
+    b = module.function(name, parameters, exported=False, noinline=True)
     vector_bytes = unit.bytes * unit.lanes
     cells = [b.offset(b.offset(b.param("c"), b.mul(b.param("c_row"), m)), n * vector_bytes)
              for m in range(rows) for n in range(vectors)]
     sums = [b.const(unit.vector, 0.0)] * len(cells)
-    with b.loop(0, b.param("resume"), carried=sums) as start:  # no turn, or one
-        start.next([b.load(cell, unit.vector) for cell in cells])
-    sums = list(start.results)
+    if adds:
+        for cell in cells:
+            b.prefetch(cell, write=True)
+    else:
+        sums = _resumed(b, cells, sums)
 
     places = _direct_rows(b, rows) if direct else _packed_rows(b, rows, unit)
-    bases = sorted({base for base, _ in places})
-    pointers = [b.param("b"), *(_base(b, base) for base in bases)]
     step = b.param("a_k") if direct else b.const(I64, a_width * unit.bytes)
+    if in_runs:
+        with b.loop(0, b.param("runs"), carried=[b.param("b"), *sums]) as run:
+            a = b.offset(b.param("a"), b.load(b.offset(b.param("table"), b.mul(run.index, 8)), I64))
+            run.next(_run(b, unit, places, step, a, run.carried[0], run.carried[1:], aligned=aligned))
+        sums = list(run.results[1:])
+    else:
+        sums = _run(b, unit, places, step, b.param("a"), b.param("b"), sums, aligned=aligned)[1:]
+    if not adds:
+        _stored(b, sums, cells)
+        return b
+    with b.if_else(b.cmp("ne", b.param("resume"), 0)) as (again, first):
+        with again:
+            _stored(b, [b.add(b.load(cell, unit.vector), total) for cell, total in zip(cells, sums)], cells)
+        with first:
+            _stored(b, sums, cells)
+    return b
+
+
+def _run(b: Builder, unit: Unit, places: Sequence[tuple[int, Value | int]], step: Value, a: Value, right: Value,
+         sums: Sequence[Value], *, aligned: bool) -> list[Value]:
+    """k steps: where b goes on, and the sums."""
+    vectors, vector_bytes = len(sums) // len(places), unit.bytes * unit.lanes
+    bases = sorted({base for base, _ in places})
+    pointers = [right, *(b.offset(a, b.mul(b.param("a_row"), base)) if base else a for base in bases)]
     with b.loop(0, b.param("k"), carried=[*pointers, *sums]) as loop:
         b_at, a_at, sums = loop.carried[0], loop.carried[1:len(pointers)], list(loop.carried[len(pointers):])
-        columns = [b.load(b.offset(b_at, n * vector_bytes), unit.vector, align=vector_bytes) for n in range(vectors)]
+        columns = [b.load(b.offset(b_at, n * vector_bytes), unit.vector, align=vector_bytes if aligned else None)
+                   for n in range(vectors)]
         for m, (base, distance) in enumerate(places):
             element = b.load(b.offset(a_at[bases.index(base)], distance), Type(unit.kind), align=2 if unit.depth == 2 else None)
             row = b.splat(element, unit.lanes)
             for n in range(vectors):
                 sums[m * vectors + n] = multiply_add(b, unit, row, columns[n], sums[m * vectors + n])
         loop.next([b.offset(b_at, vectors * vector_bytes), *(b.offset(a, step) for a in a_at), *sums])
-    for cell, total in zip(cells, loop.results[len(pointers):]):
+    return [loop.results[0], *loop.results[len(pointers):]]
+
+
+def _resumed(b: Builder, cells: Sequence[Value], zeros: Sequence[Value]) -> list[Value]:
+    """The sums in the cells where `resume` is 1, else zeros."""
+    with b.loop(0, b.param("resume"), carried=zeros) as start:  # no turn, or one
+        start.next([b.load(cell, zero.type) for cell, zero in zip(cells, zeros)])
+    return list(start.results)
+
+
+def _stored(b: Builder, sums: Sequence[Value], cells: Sequence[Value]) -> None:
+    for cell, total in zip(cells, sums):
         b.store(total, cell)
-    return b
 
 
 def multiply_add(b: Builder, unit: Unit, x: Value, y: Value, total: Value) -> Value:
@@ -104,6 +146,3 @@ def _direct_rows(b: Builder, rows: int) -> list[tuple[int, Value | int]]:
 def _packed_rows(b: Builder, rows: int, unit: Unit) -> list[tuple[int, Value | int]]:
     return [(0, m * unit.bytes) for m in range(rows)]
 
-
-def _base(b: Builder, row: int) -> Value:
-    return b.offset(b.param("a"), b.mul(b.param("a_row"), row)) if row else b.param("a")

@@ -106,15 +106,15 @@ class _Packer:
                 self._units(strips, last, 1, b.offset(self.to, b.mul(b.lshr(last, 1), self.row_bytes)))
 
     def _ask(self, k: Value) -> None:
-        """Prefetch a unit's rows of a plain operand, whether they exist or not."""
+        """Prefetch a unit's rows of what is read side by side, whether they exist or not."""
         b, unit = self.b, self.unit
-        if not self.source.is_load:
-            return
-        for element in range(unit.depth):
-            row = b.add(self.k0, b.add(k, element))
-            at = self.frame.address(0, (self.batch, row, self.first))
-            for byte in range(0, self.row_bytes // unit.depth, _LINE_BYTES):
-                b.prefetch(b.offset(at, byte))
+        for number, place in enumerate(self.frame.places):
+            if place.row != "next" or place.strides[1] is None:
+                continue
+            for element in range(unit.depth):
+                at = self.frame.address(number, (self.batch, b.add(self.k0, b.add(k, element)), self.first))
+                for byte in range(0, self.vectors * unit.lanes * place.dtype.size, _LINE_BYTES):
+                    b.prefetch(b.offset(at, byte))
 
     def _units(self, strips: Sequence[Strip], k: Value, depth: int, to: Value) -> None:
         """One unit of k, of which `depth` elements exist, at each strip."""
@@ -124,7 +124,7 @@ class _Packer:
             place = b.add(self.first, s.place)
             value = self.element(k, place, s.lanes, s.mask)
             if self.unit.depth == 2:
-                value = _pair(b, value, self.element(b.add(k, 1), place, s.lanes, s.mask) if depth == 2 else None)
+                value = pair(b, value, self.element(b.add(k, 1), place, s.lanes, s.mask) if depth == 2 else None)
             b.store(value, b.offset(to, b.mul(s.place, self.unit.bytes)))
 
     # ---- lanes along k --------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class _Packer:
                 b.store(b.const(item, 0), b.offset(to, b.mul(k, item.size)))
 
 
-def _pair(b: Builder, low: Value, high: Value | None) -> Value:
+def pair(b: Builder, low: Value, high: Value | None) -> Value:
     """Two bfloat16 values, held as f32, side by side in 32 bits; the second one 0 where there is none."""
     bits = low.type.with_kind("i32")
     word = b.lshr(b.bitcast(low, bits), 16)

@@ -17,7 +17,7 @@ from renaissance.kernels.schedules.epilogue import finisher
 from renaissance.kernels.schedules.microkernel import microkernel
 from renaissance.kernels.schedules.packing import packer
 from renaissance.kernels.schedules.source import address, step
-from renaissance.kernels.schedules.walk import Block, Recipe, divide, either
+from renaissance.kernels.schedules.walk import Block, Recipe, b_packer, divide, either
 
 # As in `walk`; the distances are from a packed panel of B to the next and from a row of sums to the next.
 NUMBERS = ("m", "n", "k", "low_rows", "high_tiles", "tiles", "panels", "group_tiles", "band_panels", "bands", "work", "chunks",
@@ -28,7 +28,7 @@ def build(name: str, recipe: Recipe, target: Target) -> Module:
     """The loop program of a contraction by rows; it exports `name`."""
     module = Module(name)
     group = _group(module, recipe, target)
-    packers = [packer(module, f"pack_b{p.vectors}", recipe.b, recipe.unit, target, vectors=p.vectors) for p in recipe.panels]
+    packers = [b_packer(module, recipe, target, p.vectors) for p in recipe.panels]
     b = module.function(name, [("args", PTR), ("chunk", I64), ("scratch", PTR)])
     at = Block(b, recipe, NUMBERS)
     begin, end = (b.udiv(b.mul(c, at["work"]), at["chunks"]) for c in (b.param("chunk"), b.add(b.param("chunk"), 1)))

@@ -87,14 +87,8 @@ class Tiling:
 
 def choose(spec: Contraction, unit: Unit, target: Target, threads: int, *, copies: Copies) -> Tiling:
     """The Tiling of a contraction on a Target."""
-    columns = ceil_div(spec.n, unit.lanes)
-    tiles, rows, low = _heights(spec.m, (9 if columns == 3 else 14) if target.registers >= 32 else 6)
-    vectors = min(max((target.registers - 2) // (rows + 1), 2), _MAX_VECTORS, max(columns, 1))
-    panels = ceil_div(columns, vectors)
-    last_vectors = columns - (panels - 1) * vectors
-    if vectors - last_vectors < _PADDING * columns:  # so little is wasted that it is not worth code of its own
-        last_vectors = vectors
-
+    tiles, rows, low = heights(spec.m, spec.n, unit, target)
+    vectors, panels, last_vectors = panels_of(spec.n, rows, unit, target)
     units = ceil_div(spec.k, unit.depth)
     passes = 1 if units <= _ONE_PASS else ceil_div(units, _K_BLOCK)
     k_block = round_up(max(ceil_div(units, passes), 1), 16)
@@ -111,12 +105,24 @@ def choose(spec: Contraction, unit: Unit, target: Target, threads: int, *, copie
     return _cut(whole, 2 * spec.batch * spec.m * spec.n * spec.k, threads, copies)
 
 
-def _heights(m: int, most: int) -> tuple[int, int, int]:
-    """The number of tiles of at most `most` rows, and the heights of the high and the low ones."""
+def heights(m: int, n: int, unit: Unit, target: Target) -> tuple[int, int, int]:
+    """How many tiles m rows are cut into, and the heights of the high and the low ones, for n columns."""
+    most = (9 if ceil_div(n, unit.lanes) == 3 else 14) if target.registers >= 32 else 6
     tiles = ceil_div(m, most)
     if m >= most * (most - 1):  # every such m is a sum of these two heights, so that all share one object
         return tiles, most, most - 1
     return (tiles, ceil_div(m, tiles), m // tiles) if m else (0, 1, 1)
+
+
+def panels_of(n: int, rows: int, unit: Unit, target: Target) -> tuple[int, int, int]:
+    """Vectors of a panel beside tiles of so many rows, how many panels n columns make, and the vectors of the last."""
+    columns = ceil_div(n, unit.lanes)
+    vectors = min(max((target.registers - 2) // (rows + 1), 2), _MAX_VECTORS, max(columns, 1))
+    panels = ceil_div(columns, vectors)
+    last_vectors = columns - (panels - 1) * vectors
+    if vectors - last_vectors < _PADDING * columns:  # so little is wasted that it is not worth code of its own
+        last_vectors = vectors
+    return vectors, panels, last_vectors
 
 
 def _cut(whole: Tiling, flops: int, threads: int, copies: Copies) -> Tiling:

@@ -16,7 +16,8 @@ from typing import TypeVar
 
 from renaissance.ir.target import Target
 from renaissance.kernels.loops import I64, PTR, Builder, Module, Value
-from renaissance.kernels.schedules.epilogue import Epilogue, Panel, finisher
+from renaissance.kernels.schedules.epilogue import Epilogue, Panel, asker, finisher
+from renaissance.kernels.schedules.image import ImageSource, image_packer
 from renaissance.kernels.schedules.microkernel import Unit, microkernel
 from renaissance.kernels.schedules.packing import packer
 from renaissance.kernels.schedules.source import Source, address, step
@@ -44,13 +45,21 @@ class Recipe:
     panels: tuple[Panel, ...]
     a_width: int
     a: Source
-    b: Source
+    b: Source | ImageSource
     epilogue: Epilogue
 
     def structure(self) -> object:
         """What makes two pieces of code differ on one Target."""
         return (self.unit, self.heights, self.panels, self.a_width, self.a.structure(), self.b.structure(),
                 self.epilogue.structure())
+
+
+def b_packer(module: Module, recipe: Recipe, target: Target, vectors: int) -> Builder:
+    """Add the function that packs panels of B so many vectors wide."""
+    name = f"pack_b{vectors}"
+    if isinstance(recipe.b, ImageSource):
+        return image_packer(module, name, recipe.b, recipe.unit, vectors=vectors)
+    return packer(module, name, recipe.b, recipe.unit, target, vectors=vectors)
 
 
 def build(name: str, recipe: Recipe, target: Target) -> Module:
@@ -110,8 +119,8 @@ class Block:
 
 def _band(module: Module, recipe: Recipe, target: Target, panels: list[Builder]) -> Builder:
     """The function for the places from begin to end, panel after panel, of the band with a number in the work list."""
-    unit, vectors = recipe.unit, recipe.a_width // recipe.unit.lanes
-    pack = None if recipe.a.way == "direct" else packer(module, "pack_a", recipe.a, unit, target, vectors=vectors)
+    vectors = recipe.a_width // recipe.unit.lanes
+    pack = None if recipe.a.way == "direct" else packer(module, "pack_a", recipe.a, recipe.unit, target, vectors=vectors)
     b = module.function("band", [("args", PTR), ("scratch", PTR), ("number", I64), ("begin", I64), ("end", I64)],
                         exported=False, noinline=True)
     at = Block(b, recipe)
@@ -140,13 +149,14 @@ def _band(module: Module, recipe: Recipe, target: Target, panels: list[Builder])
 def _panel(module: Module, recipe: Recipe, target: Target, kind: Panel) -> Builder:
     """The function for the tiles of the group from low to high, in the panel with a number; `offset` is its place in the band."""
     unit, vectors, direct = recipe.unit, kind.vectors, recipe.a.way == "direct"
-    pack = packer(module, f"pack_b{vectors}", recipe.b, unit, target, vectors=vectors)
+    pack = b_packer(module, recipe, target, vectors)
     micros = [microkernel(module, f"tile_{rows}x{vectors}", unit, rows=rows, vectors=vectors, a_width=recipe.a_width,
                           direct=direct) for rows in recipe.heights]
     out = recipe.epilogue.plain
     finishers = [finisher(module, f"finish{vectors}_{'part' if partial else 'full'}", recipe.epilogue, unit, target,
                           vectors=None if partial else vectors)
                  for partial in kind.partial if partial or out is None]
+    ask = asker(module, f"ask{vectors}", recipe.epilogue, width=vectors * unit.lanes)
     b = module.function(f"panel{vectors}", [("args", PTR), ("scratch", PTR), *((n, I64) for n in (
         "batch", "number", "tile0", "offset", "low", "high", "k0", "k"))], exported=False, noinline=True)
     at, batch, k0, k = Block(b, recipe), b.param("batch"), b.param("k0"), b.param("k")
@@ -166,10 +176,12 @@ def _panel(module: Module, recipe: Recipe, target: Target, kind: Panel) -> Build
         if out is not None:  # whole panels make their sums, of all blocks of k, where they belong
             sums = b.select(whole, address(b, at.end_args, out, (batch, row, column)), sums)
             sums_row = b.select(whole, step(b, at.end_args, out, 1), sums_row)
+        ends, rows = b.cmp("eq", b.add(k0, k), at["k"]), b.add(at["low_rows"], b.zext(is_high, I64))
+        if ask is not None and finishers:  # it comes while the products are made
+            with b.if_(ends):
+                b.call(ask, at.end_args, batch, row, rows, column)
         either(b, is_high, micros, lambda f: b.call(f, a, at.scratch("b_at"), sums, sums_row, *tail))
         if finishers:
-            ends = b.cmp("eq", b.add(k0, k), at["k"])
-            rows = b.add(at["low_rows"], b.zext(is_high, I64))
             with b.if_(ends if out is None else b.and_(ends, b.not_(whole))):
                 either(b, whole, finishers, lambda f: b.call(f, at.end_args, batch, row, rows, column, width, sums, sums_row))
     return b

@@ -1,0 +1,97 @@
+"""Convolutions of spread images, with zeros between their elements, as convolutions of the images themselves.
+
+Places of the result that are apart by a multiple of the spread meet the same taps: each such class is a convolution with those
+taps alone, and the classes are put in turn along each axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from renaissance.ir.dtype import DType
+from renaissance.ops.convolution import Geometry, convolved, nothing
+from renaissance.ops.movement import concat, pad, reshape
+from renaissance.ops.value import Value
+
+
+class Class(NamedTuple):
+    """The places i spread + first of an axis, `places` of them: they meet the taps first_tap, first_tap + step, ... (`taps`).
+
+    Place i sees element i + start + j dilation of the image through the j-th of them.
+    """
+
+    places: int
+    first_tap: int
+    step: int
+    taps: int
+    start: int
+    dilation: int
+
+
+def classes(windows: int, taps: int, low: int, dilation: int, spread: int) -> list[Class]:
+    """The classes of the windows of an axis with stride 1: window p meets tap r in element (p + r dilation - low) / spread."""
+    common = math.gcd(spread, dilation)
+    found = []
+    for first in range(spread):
+        met = [r for r in range(taps) if (first + r * dilation - low) % spread == 0]
+        start = (first + met[0] * dilation - low) // spread if met else 0
+        found.append(Class(len(range(first, windows, spread)), met[0] if met else 0, spread // common, len(met), start,
+                           dilation // common))
+    return found
+
+
+def interleaved(x: Value, w: Value, geometry: Geometry, windows: Sequence[int], out_dtype: DType) -> Any:
+    """The convolution of a spread image with stride 1."""
+    axes = [classes(*along) for along in zip(windows, geometry.kernel, (low for low, _ in geometry.padding), geometry.dilations,
+                                             geometry.spread)]
+    return _in_turn(x, w, axes, [], windows, geometry.groups, out_dtype)
+
+
+def _in_turn(x: Value, w: Value, axes: list[list[Class]], chosen: list[Class], windows: Sequence[int], groups: int,
+             out_dtype: DType) -> Any:
+    """The result whose first axes are restricted to the chosen classes; the others' classes are put in turn."""
+    axis = len(chosen)
+    if axis == 3:
+        return _of_class(x, w, chosen, groups, out_dtype)
+    parts = [_in_turn(x, w, axes, [*chosen, k], windows, groups, out_dtype) for k in axes[axis]]
+    if len(parts) == 1:
+        return parts[0]
+    most = axes[axis][0].places
+    lead = parts[0].shape[:1 + axis]
+    columns = []
+    for part in parts:
+        widths = [(0, 0)] * 5
+        widths[1 + axis] = (0, most - part.shape[1 + axis])
+        columns.append(reshape(pad(part, tuple(widths)), (*lead, most, 1, *part.shape[2 + axis:])))
+    whole = concat(columns, axis=2 + axis)
+    whole = reshape(whole, (*lead, most * len(parts), *parts[0].shape[2 + axis:]))
+    return whole[(slice(None),) * (1 + axis) + (slice(0, windows[axis]),)]
+
+
+def _of_class(x: Value, w: Value, chosen: Sequence[Class], groups: int, out_dtype: DType) -> Any:
+    """The places of one class of each axis: a convolution with the taps they meet."""
+    shape = (x.shape[0], *(k.places for k in chosen), w.shape[0])
+    if 0 in shape or any(k.taps == 0 for k in chosen):
+        return nothing(x, shape, out_dtype)
+    met = tuple(slice(k.first_tap, k.first_tap + (k.taps - 1) * k.step + 1, k.step) for k in chosen)
+    padding = []
+    for k, n in zip(chosen, x.shape[1:4]):
+        padding.append((-k.start, k.places - 1 + (k.taps - 1) * k.dilation + k.start - (n - 1)))
+    geometry = Geometry(tuple(k.taps for k in chosen), (1, 1, 1), tuple(padding),  # type: ignore[arg-type]
+                        tuple(k.dilation for k in chosen), groups)  # type: ignore[arg-type]
+    return convolved(x, w[(slice(None), slice(None), *met)], geometry, out_dtype)
+
+
+def spread(x: Any, by: Sequence[int]) -> Any:
+    """The image with by - 1 zeros between neighbours along each spatial axis."""
+    for axis, step in enumerate(by, 1):
+        if step > 1:
+            lead, n, tail = x.shape[:axis], x.shape[axis], x.shape[axis + 1:]
+            column = reshape(x, (*lead, n, 1, *tail))
+            widths = [(0, 0)] * column.ndim
+            widths[axis + 1] = (0, step - 1)
+            wide = reshape(pad(column, tuple(widths)), (*lead, n * step, *tail))
+            x = wide[(slice(None),) * axis + (slice(0, (n - 1) * step + 1),)]
+    return x
