@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from renaissance.compile.dependence import Dependence
-from renaissance.compile.groups import ALONE, Group, group_of
-from renaissance.compile.links import Link, is_row_constant, links_of
+from renaissance.compile.groups import ALONE, Group, Space, group_of
+from renaissance.compile.links import Link, is_row_constant, links_of, seen_through
 from renaissance.compile.storage import Storage
 from renaissance.ir.indexmap import is_view
 from renaissance.ir.node import Node
@@ -147,6 +147,8 @@ class Partition:
         if wider is None or role is None:
             return False
         inside = set(wider.members)
+        if is_view(n) and not self._have_one_space(Group(wider.kind, wider.sizes, [*wider.members, n])):
+            return False
         return all(link_fits(n, k, role, link, wider) for k, link in enumerate(self.links[n]) if link.base in inside)
 
     def _overwrites_early(self, kind: str, nodes: list[Node]) -> bool:
@@ -194,10 +196,24 @@ class Partition:
             for k, link in enumerate(self.links[n]):
                 if link.base in inside and not link_fits(n, k, role, link, merged):
                     return False
+        if any(map(is_view, merged.members)) and not self._have_one_space(merged):
+            return False
         merged.members.sort(key=self._position.__getitem__)
         number = self._dependence.merge(a, b)
         del self._groups[a], self._groups[b]
         self._groups[number] = merged
+        return True
+
+    def _have_one_space(self, group: Group) -> bool:
+        """Whether some space of a map reaches all that its members read: a view that is stored may turn what others go along."""
+        if group.kind != "map":
+            return True
+        space, inside = Space.of(group), set(group.members)
+        for link in dict.fromkeys(link for n in group.members for link in self.links[n] if link.base not in inside and link.path):
+            found = seen_through(link, space)
+            if found is None:
+                return False
+            space = found[1]
         return True
 
     def _merge_row_constants(self) -> None:

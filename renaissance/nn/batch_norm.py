@@ -8,7 +8,7 @@ from renaissance.errors import ArgumentError, ShapeError
 from renaissance.nn.module import Module
 from renaissance.ops.batch_norm import batch_norm_by, batch_norm_in_training, check_batch_norm
 from renaissance.parameter import Parameter
-from renaissance.tensor import ones, tensor, zeros
+from renaissance.tensor import accompany, ones, tensor, tracing, zeros
 
 _SHAPES = {1: "(N, C) or (N, C, L)", 2: "(N, C, H, W)", 3: "(N, C, D, H, W)"}
 
@@ -42,8 +42,15 @@ def batch_norm(x: Any, running_mean: Any, running_var: Any, weight: Any = None, 
     for running, new in ((running_mean, mean), (running_var, var)):
         if running is not None:
             kept = running.detach()
-            running.refill((kept + (new.detach().astype(kept.dtype) - kept) * momentum).node)
+            _set(running, kept + (new.detach().astype(kept.dtype) - kept) * momentum)
     return y
+
+
+def _set(state: Any, value: Any) -> None:
+    """Give a statistic its new value; outside of a compiled function a promise, kept with whatever is looked at next."""
+    state.refill(value.node)
+    if tracing.recorder is None:
+        accompany(state)
 
 
 class _BatchNorm(Module):
@@ -77,7 +84,7 @@ class _BatchNorm(Module):
         y = batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias,
                        self.training or self.running_mean is None, momentum, self.eps)
         if tracked is not None and counted is not None:  # last: an error above must leave all statistics as they were
-            tracked.refill(counted.node)
+            _set(tracked, counted)
         return y
 
     def extra_repr(self) -> str:

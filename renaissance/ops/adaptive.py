@@ -10,7 +10,8 @@ from renaissance.ir import dtype as dt
 from renaissance.ir import shape as sh
 from renaissance.ops.composed import composed
 from renaissance.ops.convolution import channels_first, channels_last
-from renaissance.ops.elementwise import astype
+from renaissance.ops.elementwise import astype, divide, lit
+from renaissance.ops.leaf import over_places
 from renaissance.ops.movement import concat, reshape
 from renaissance.ops.reduce import max, mean
 from renaissance.ops.value import need_tensor
@@ -33,27 +34,35 @@ def _along(x: Any, axis: int, count: int, reduce: Reduce) -> Any:
     return concat([reshape(reduce(part, axis), kept) for part in parts], axis=axis)
 
 
-def _pooled(x: Any, counts: tuple[int, ...], reduce: Reduce) -> Any:
+def _pooled(x: Any, counts: tuple[int, ...], reduce: Reduce, whole: Callable[[Any], Any]) -> Any:
     """Axis by axis, the last one first, so that the first maximum in row-major order is found; all at once where one is left."""
     batched = x.ndim == len(counts) + 2
     y = channels_last(x if batched else reshape(x, (1, *x.shape)))
     if all(count == 1 for count in counts) and y.size:
-        y = reduce(reshape(y, (y.shape[0], sh.size(y.shape[1:-1]), y.shape[-1])), 1)
-        y = reshape(y, (y.shape[0], *counts, y.shape[-1]))
+        y = reshape(whole(y), (y.shape[0], *counts, y.shape[-1]))
     for k in reversed(range(len(counts))):
         y = _along(y, 1 + k, counts[k], reduce)
     y = channels_first(y)
     return y if batched else reshape(y, y.shape[1:])
 
 
+def _mean_over_places(image: Any) -> Any:
+    total = over_places(image)
+    return divide(total, lit(sh.size(image.shape[1:-1]), total))
+
+
+def _max_over_places(image: Any) -> Any:
+    return max(reshape(image, (image.shape[0], sh.size(image.shape[1:-1]), image.shape[-1])), 1)
+
+
 @composed
 def _means(x: Any, counts: tuple[int, ...]) -> Any:
-    return astype(_pooled(astype(x, dt.accumulator(x.dtype)), counts, mean), x.dtype)
+    return astype(_pooled(astype(x, dt.accumulator(x.dtype)), counts, mean, _mean_over_places), x.dtype)
 
 
 @composed
 def _maxima(x: Any, counts: tuple[int, ...]) -> Any:
-    return _pooled(x, counts, max)
+    return _pooled(x, counts, max, _max_over_places)
 
 
 def _counts(op: str, x: Any, output_size: Sizes, dims: int) -> tuple[int, ...]:

@@ -6,31 +6,17 @@ the mean is never rounded to one number, so that a large mean costs no digits. L
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from renaissance.errors import ArgumentError, DTypeError, ShapeError
 from renaissance.ir import dtype as dt
-from renaissance.ir.node import Shape
 from renaissance.ops.composed import call, composed
 from renaissance.ops.convolution import channels_first, channels_last
 from renaissance.ops.elementwise import astype, lit, sqrt
+from renaissance.ops.leaf import by_leaves, in_leaves
 from renaissance.ops.movement import reshape
 from renaissance.ops.reduce import sum
 from renaissance.ops.value import Rule, need_tensor, with_gradient
-
-LEAF_ROWS = 256  # at most: one chain of additions for each channel
-
-
-def leaf_rows(sizes: Shape) -> int:
-    """How many rows of (M, C) make a leaf: a whole image of these sizes if it is small, else some lines, or part of one."""
-    places = math.prod(sizes)
-    if places <= LEAF_ROWS:
-        return places
-    width = sizes[-1]
-    if width > LEAF_ROWS:
-        return next(n for n in range(LEAF_ROWS, 0, -1) if width % n == 0)
-    return next(n for n in (8, 4, 2, 1) if places // width % n == 0 and n * width <= LEAF_ROWS) * width
 
 
 def check_batch_norm(x: Any, *channels: Any) -> None:
@@ -47,11 +33,6 @@ def check_batch_norm(x: Any, *channels: Any) -> None:
 
 
 # ---- in training -------------------------------------------------------------------------------------------------------
-
-
-def _over_leaves(x: Any) -> Any:
-    """The sum of (B, L, C) over all but the channels: leaf by leaf, then over the leaves."""
-    return sum(reshape(x, (x.shape[0], x.shape[2])) if x.shape[1] == 1 else sum(x, 1), 0)
 
 
 def _moments(x: Any) -> tuple[Any, Any, Any]:
@@ -76,9 +57,9 @@ def _moments(x: Any) -> tuple[Any, Any, Any]:
 def _rule(ct: Any, out: Any, inputs: Any, affine: tuple[bool, bool]) -> tuple[Any, ...]:
     """Two sums over the leaves, which are the gradients of weight and bias too; then one pointwise pass."""
     x, first, offset, scale, *parameters = inputs
-    count = lit(x.shape[0] * x.shape[1], x)
+    count = lit(x.size // x.shape[-1], x)
     normal = (x - first - offset) * scale
-    bias, weight = _over_leaves(ct), _over_leaves(ct * normal)
+    bias, weight = (sum(by_leaves(in_leaves(v)), 0) for v in (ct, ct * normal))
     inner = (ct - bias / count) - normal * (weight / count)
     factor = scale * parameters[0] if affine[0] else scale
     return (inner * factor, None, None, None, *([weight] if affine[0] else []), *([bias] if affine[1] else []))
@@ -86,19 +67,17 @@ def _rule(ct: Any, out: Any, inputs: Any, affine: tuple[bool, bool]) -> tuple[An
 
 def _in_training(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
     last = astype(channels_last(x), dt.accumulator(x.dtype))
-    channels, rows = x.shape[1], x.size // x.shape[1]
-    length = leaf_rows(x.shape[2:])
-    leaves = reshape(last, (rows // length, length, channels))
-    first, offset, squares = _moments(leaves)
+    rows = x.size // x.shape[1]
+    first, offset, squares = _moments(in_leaves(last))
     variance = squares / lit(rows, squares)
     scale = lit(1, variance) / sqrt(variance + lit(eps, variance))
-    parameters = [astype(p, leaves.dtype) for p in (weight, bias) if p is not None]
-    y = (leaves - first - offset) * (scale if weight is None else scale * parameters[0])
+    parameters = [astype(p, last.dtype) for p in (weight, bias) if p is not None]
+    y = (last - first - offset) * (scale if weight is None else scale * parameters[0])
     if bias is not None:
         y = y + parameters[-1]
     affine = (weight is not None, bias is not None)
-    y = with_gradient(y, (leaves, first, offset, scale, *parameters), Rule(_rule, (affine,)))
-    y = channels_first(astype(reshape(y, last.shape), x.dtype))
+    y = with_gradient(y, (last, first, offset, scale, *parameters), Rule(_rule, (affine,)))
+    y = channels_first(astype(y, x.dtype))
     return y, first + offset, squares / lit(rows - 1, squares)
 
 

@@ -13,6 +13,7 @@ from renaissance.ops.composed import composed
 from renaissance.ops.convolution import channels_first, channels_last
 from renaissance.ops.elementwise import add, astype, divide, equal, lit, maximum, minimum, not_equal, where
 from renaissance.ops.index import arange_like
+from renaissance.ops.leaf import over_places
 from renaissance.ops.movement import broadcast_to, reshape
 from renaissance.ops.reduce import max, sum
 from renaissance.ops.tap import Axes, Axis, by_windows, repeated, spread, tap_count, taps
@@ -105,9 +106,8 @@ def _sum_rule(ct: Any, out: Any, inputs: Any, axes: Axes) -> tuple[Any, ...]:
 def _summed(image: Any, axes: Axes) -> Any:
     """The sum of every window, in float32 or wider."""
     wide = astype(image, dt.accumulator(image.dtype))
-    if all(a.full and a.count == 1 for a in axes):
-        within = wide[(slice(None), *(slice(0, a.reach, a.dilation) for a in axes))]
-        total = sum(reshape(within, (image.shape[0], tap_count(axes), image.shape[-1])), 1)
+    if all(a.full and a.count == 1 for a in axes) and image.size:
+        total = over_places(wide[(slice(None), *(slice(0, a.reach, a.dilation) for a in axes))])
         return reshape(total, (image.shape[0], *(1 for _ in axes), image.shape[-1]))
     if tap_count(axes) > MOST_TAPS:
         return sum(by_windows(wide, axes, 0.0), axis=-2)

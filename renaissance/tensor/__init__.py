@@ -18,6 +18,7 @@ from renaissance.tensor.make import tensor as tensor
 from renaissance.tensor.make import zeros as zeros
 from renaissance.tensor.overwrite import Part as Part
 from renaissance.tensor.overwrite import overwrite as overwrite
+from renaissance.tensor.promises import accompany as accompany
 from renaissance.tensor.tracing import refuse_in_trace as refuse_in_trace
 from renaissance.tensor.tracing import tracing as tracing
 from renaissance.tensor.tracing import user_line as user_line

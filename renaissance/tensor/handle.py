@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -325,11 +326,28 @@ def detached(n: Node) -> Node:
     return node(STOP_GRADIENT, (n,)) if n.needs_grad else n
 
 
+def _computed(nodes: list[Node]) -> dict[Node, Region]:
+    """The memory of nodes, computed along with what is to accompany them; where a check of those fails, without them."""
+    others = promises.along()
+    try:
+        return engine.compute([*nodes, *others])
+    except promises.CHECK_ERRORS:
+        if not others:
+            raise
+        return engine.compute(nodes)
+
+
+def compute_all(tensors: Sequence[Tensor]) -> None:
+    """Compute several tensors in one run."""
+    nodes = [bare(t.node) for t in tensors]
+    _computed([n for n in nodes if n.data is None and not n.constant])
+
+
 def region_of(t: Tensor) -> Region:
     """The memory of a tensor's elements, computed if need be."""
     n = bare(t.node)
     if n.data is None:
-        region = engine.compute([n])[n]
+        region = _computed([n])[n]
         if n.constant and t._node is n:
             t._rebind(leaf(n, region))
         return region

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from renaissance import engine
 from renaissance.errors import ArgumentError, DTypeError, ShapeError
 from renaissance.ir import dtype as dt
 from renaissance.ir import shape as sh
@@ -17,8 +16,7 @@ from renaissance.ops.movement import concat, flatten
 from renaissance.ops.value import LEAF, Value, const, is_number, method
 from renaissance.region import Region
 from renaissance.runtime.storage import Storage
-from renaissance.tensor.handle import Tensor, region_of
-from renaissance.tensor.promises import bare
+from renaissance.tensor.handle import Tensor, compute_all, region_of
 from renaissance.tensor.tracing import refuse_in_trace, tracing
 
 
@@ -160,8 +158,7 @@ def realize(*tensors: Tensor) -> None:
     source   definition
     """
     refuse_in_trace("realize()")
-    nodes = [bare(t.node) for t in tensors]
-    engine.compute([n for n in nodes if n.data is None and not n.constant])
+    compute_all(tensors)
     for t in tensors:
         region_of(t)
 

@@ -18,6 +18,7 @@ LONG = 100  # promises stacked higher are computed along with the next run, so t
 _LIMIT = 10_000  # and those stacked higher than this at once
 
 handles: dict[int, weakref.ref[Any]] = {}  # by id: tensors that may be promises
+companions: dict[int, weakref.ref[Any]] = {}  # by id: promises that are to be computed along with the next run
 _some_long = False
 
 
@@ -76,6 +77,26 @@ def sweep(watched: Collection[Node]) -> None:
     """Compute the promises that depend on leaves about to be overwritten, and those that are stacked high."""
     candidates, linear = written_down(lambda found: Linear(found, (), watched))
     give_up_histories(kept_promises(chosen(candidates, linear)), linear.reads)
+
+
+def accompany(t: Any) -> None:
+    """Have a promise computed along with whatever is looked at next.
+
+    For state that every call changes, such as running statistics: as promises upon promises they would keep every batch.
+    """
+    companions[id(t)] = weakref.ref(t)
+
+
+def along() -> list[Node]:
+    """The promises that are to be computed along with the run that begins now."""
+    found = []
+    for key in list(companions):
+        ref = companions.pop(key, None)
+        t = None if ref is None else ref()
+        n = None if t is None else bare(t._node)
+        if n is not None and n.data is None and not n.constant and _complete(n):
+            found.append(n)
+    return found
 
 
 def written_down(write: Callable[[list[Node]], Linear]) -> tuple[list[Node], Linear]:

@@ -8,7 +8,7 @@ import pytest
 import renaissance as rn
 from renaissance import nn, optim
 from renaissance.errors import ArgumentError, DTypeError, ShapeError
-from renaissance.ops.batch_norm import LEAF_ROWS, leaf_rows
+from renaissance.ops.leaf import LEAF_ROWS, leaf_rows
 
 F = nn.functional
 
@@ -59,6 +59,14 @@ def test_a_training_step_changes_parameters_and_statistics(compiled):
     assert losses[-1] < 0.5 * losses[0]
     assert model[1].num_batches_tracked.item() == 30
     assert (model[1].running_var.numpy() != 1).all()
+
+
+def test_statistics_are_computed_with_the_output():
+    """Else they would keep every batch they were made from."""
+    model = nn.Sequential(nn.BatchNorm1d(3), nn.BatchNorm1d(3, momentum=None))
+    for seed in range(3):
+        model(rn.tensor(images(4, 3, seed=seed))).numpy()
+        assert all(b.node.data is not None for b in model.buffers())
 
 
 def test_a_large_mean_costs_no_digits():
