@@ -33,10 +33,11 @@ class Worth:
 class Recipe:
     """How a value can be computed again: from which stored values, by about how many additions, the dearest word costing what.
 
+    sources  how many bytes of each are read
     windows  whether it takes several elements of one value, each at a distance of its own
     """
 
-    sources: frozenset[Node]
+    sources: dict[Node, int]
     cost: int
     dearest: int
     windows: bool
@@ -51,17 +52,20 @@ class Keeping:
     def __init__(self, partition: Partition, storage: Storage):
         self._partition = partition
         self._storage = storage
-        self._sources: dict[Group, set[Node]] = {g: self._read_by(g) for g in partition.groups}
+        self._sources: dict[Group, dict[Node, int]] = {g: self._read_by(g) for g in partition.groups}
         self.groups: list[Group] = []
         for group in partition.in_order():
             self._decide(group)
             if any(n in storage.home for n in group.members):
                 self.groups.append(group)
 
-    def _read_by(self, group: Group) -> set[Node]:
-        """The values a group takes from memory."""
-        bases = {link.base for n in group.members for link in self._partition.links[n]}.difference(group.members)
-        return {n for n in bases if n.op.kind != "leaf" or n in self._storage.home}
+    def _read_by(self, group: Group) -> dict[Node, int]:
+        """The values a group takes from memory, and how many bytes of each."""
+        inside, found = set(group.members), {}
+        for link in (link for n in group.members for link in self._partition.links[n]):
+            if link.base not in inside and (link.base.op.kind != "leaf" or link.base in self._storage.home):
+                found[link.base] = max(found.get(link.base, 0), _seen_bytes(link))
+        return found
 
     def _decide(self, group: Group) -> None:
         wanted = [n for n in group.members if self._outside(n, group)]
@@ -88,24 +92,24 @@ class Keeping:
         alone = all_gone and len(readers) == 1
         if not all(recipe is not None and self._legal(n, recipe, group, alone) for n, recipe in recipes.items()):
             return False
-        needs: dict[Group, set[Node]] = {g: set() for g in readers}
+        needs: dict[Group, dict[Node, int]] = {g: {} for g in readers}
         for n, recipe in recipes.items():
             assert recipe is not None
             for g in self._outside(n, group):
-                needs[g] |= recipe.sources
+                for source, read in recipe.sources.items():
+                    needs[g][source] = max(needs[g].get(source, 0), read)
         worth = self._worth(group, values, needs, all_gone)
         if worth.again_bytes > worth.stored_bytes:
             return False
         for g, sources in needs.items():
-            self._sources[g] |= sources
-            self._sources[g] -= set(values)
+            self._sources[g] = {n: read for n, read in {**sources, **self._sources[g]}.items() if n not in recipes}
         return True
 
-    def _worth(self, group: Group, values: list[Node], needs: dict[Group, set[Node]], all_gone: bool) -> Worth:
+    def _worth(self, group: Group, values: list[Node], needs: dict[Group, dict[Node, int]], all_gone: bool) -> Worth:
         stored = sum(_bytes(n) * (1 + len(self._outside(n, group))) for n in values)
         if all_gone:
-            stored += sum(_bytes(s) for s in self._sources[group])
-        again = sum(_bytes(s) for g, sources in needs.items() for s in sources - self._sources[g])
+            stored += sum(self._sources[group].values())
+        again = sum(read for g, sources in needs.items() for s, read in sources.items() if s not in self._sources[g])
         return Worth(stored, again)
 
     # ---- legality -----------------------------------------------------------------------------------------------------
@@ -144,8 +148,8 @@ class Keeping:
 
     def _recipe(self, n: Node) -> Recipe | None:
         """How to compute `n` from stored values; None if that takes more than a moderate amount of scalar code."""
-        sources: set[Node] = set()
-        seen = {n}
+        sources: dict[Node, int] = {}
+        reached = {n: _bytes(n)}
         cost = dearest = 0
         paths: dict[Node, set[tuple[Node, ...]]] = {}
         stack = [n]
@@ -154,7 +158,7 @@ class Keeping:
             if m.op.kind == "leaf" and m not in self._storage.home:
                 continue
             if m in self._storage.home:
-                sources.add(m)
+                sources[m] = reached[m]
                 continue
             if m.op.kind != "scalar" or m.op.name == "check" or cost > MOST_ONCE:
                 return None
@@ -163,15 +167,20 @@ class Keeping:
             for link in self._partition.links[m]:
                 if _is_window(link) and size(link.path[0].shape) >= size(n.shape):
                     paths.setdefault(link.base, set()).add(link.path)
-            bases = {link.base for link in self._partition.links[m]} - seen
-            seen |= bases
-            stack += bases
-        return Recipe(frozenset(sources), cost, dearest, any(len(found) > 1 for found in paths.values()))
+                if link.base not in reached:
+                    stack.append(link.base)
+                reached[link.base] = max(reached.get(link.base, 0), _seen_bytes(link))
+        return Recipe({s: reached[s] for s in sources}, cost, dearest, any(len(found) > 1 for found in paths.values()))
 
 
 def _is_window(link: Link) -> bool:
     """Whether a value is seen at some distance."""
     return any(v.op.name in ("slice", "pad", "shear") for v in link.path)
+
+
+def _seen_bytes(link: Link) -> int:
+    """How much of a value is read through a link: of a flat run of parameters the part that is one of them."""
+    return min(size(v.shape) for v in (link.base, *link.path)) * link.base.dtype.size
 
 
 def _bytes(n: Node) -> int:
