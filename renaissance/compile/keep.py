@@ -18,6 +18,7 @@ from renaissance.ir.shape import size
 MOST_ONCE = 400  # additions' worth of code that may move to its only reader
 MOST_AGAIN = 24  # the same for code that several items then run
 MOST_STRETCHED = 4  # the same for a single number that is computed again for every point
+CACHED_BYTES = 1 << 20  # what stays in a core's own cache until all of a line is used
 MOST_WINDOWS = 96  # the same for code that one item runs at several places for each of its points
 
 
@@ -97,7 +98,7 @@ class Keeping:
             assert recipe is not None
             for g in self._outside(n, group):
                 for source, read in recipe.sources.items():
-                    needs[g][source] = max(needs[g].get(source, 0), read)
+                    needs[g][source] = max(needs[g].get(source, 0), read * self._dearness(n, g))
         worth = self._worth(group, values, needs, all_gone)
         if worth.again_bytes > worth.stored_bytes:
             return False
@@ -106,11 +107,18 @@ class Keeping:
         return True
 
     def _worth(self, group: Group, values: list[Node], needs: dict[Group, dict[Node, int]], all_gone: bool) -> Worth:
-        stored = sum(_bytes(n) * (1 + len(self._outside(n, group))) for n in values)
+        stored = sum(_bytes(n) * (1 + sum(self._dearness(n, g) for g in self._outside(n, group))) for n in values)
         if all_gone:
             stored += sum(self._sources[group].values())
         again = sum(read for g, sources in needs.items() for s, read in sources.items() if s not in self._sources[g])
         return Worth(stored, again)
+
+    def _dearness(self, n: Node, reader: Group) -> int:
+        """What reading a byte of `n` costs a group: twice as much where a large value is turned: lines are used in parts."""
+        if _bytes(n) < CACHED_BYTES:
+            return 1
+        links = [link for r, link in self._partition.readers[n] if self._partition.home.get(r) is reader]
+        return 2 if any(v.op.name == "permute" for link in links for v in link.path) else 1
 
     # ---- legality -----------------------------------------------------------------------------------------------------
 
