@@ -18,6 +18,7 @@ from renaissance.ir.shape import size
 MOST_ONCE = 400  # additions' worth of code that may move to its only reader
 MOST_AGAIN = 24  # the same for code that several items then run
 MOST_STRETCHED = 4  # the same for a single number that is computed again for every point
+CACHED_BYTES = 1 << 20  # what stays in a core's own cache until all of a line is used
 MOST_WINDOWS = 96  # the same for code that one item runs at several places for each of its points
 
 
@@ -36,11 +37,11 @@ Sources = dict[Node, int]
 class Recipe:
     """How a value can be computed again: from which stored values, by about how many additions, the dearest word costing what.
 
-    sources  with the bytes of each that are read
+    sources  how many bytes of each are read
     windows  whether it takes several elements of one value, each at a distance of its own
     """
 
-    sources: Sources
+    sources: dict[Node, int]
     cost: int
     dearest: int
     windows: bool
@@ -55,20 +56,19 @@ class Keeping:
     def __init__(self, partition: Partition, storage: Storage):
         self._partition = partition
         self._storage = storage
-        self._sources: dict[Group, Sources] = {g: self._read_by(g) for g in partition.groups}
+        self._sources: dict[Group, dict[Node, int]] = {g: self._read_by(g) for g in partition.groups}
         self.groups: list[Group] = []
         for group in partition.in_order():
             self._decide(group)
             if any(n in storage.home for n in group.members):
                 self.groups.append(group)
 
-    def _read_by(self, group: Group) -> Sources:
-        """The values a group takes from memory."""
-        members = set(group.members)
-        found: Sources = {}
+    def _read_by(self, group: Group) -> dict[Node, int]:
+        """The values a group takes from memory, and how many bytes of each."""
+        inside, found = set(group.members), {}
         for link in (link for n in group.members for link in self._partition.links[n]):
-            if link.base not in members and (link.base.op.kind != "leaf" or link.base in self._storage.home):
-                _note(found, link)
+            if link.base not in inside and (link.base.op.kind != "leaf" or link.base in self._storage.home):
+                found[link.base] = max(found.get(link.base, 0), _seen_bytes(link))
         return found
 
     def _decide(self, group: Group) -> None:
@@ -96,26 +96,32 @@ class Keeping:
         alone = all_gone and len(readers) == 1
         if not all(recipe is not None and self._legal(n, recipe, group, alone) for n, recipe in recipes.items()):
             return False
-        needs: dict[Group, Sources] = {g: {} for g in readers}
+        needs: dict[Group, dict[Node, int]] = {g: {} for g in readers}
         for n, recipe in recipes.items():
             assert recipe is not None
             for g in self._outside(n, group):
-                needs[g] |= recipe.sources
+                for source, read in recipe.sources.items():
+                    needs[g][source] = max(needs[g].get(source, 0), read * self._dearness(n, g))
         worth = self._worth(group, values, needs, all_gone)
         if worth.again_bytes > worth.stored_bytes:
             return False
         for g, sources in needs.items():
-            self._sources[g] |= sources
-            for n in values:
-                self._sources[g].pop(n, None)
+            self._sources[g] = {n: read for n, read in {**sources, **self._sources[g]}.items() if n not in recipes}
         return True
 
-    def _worth(self, group: Group, values: list[Node], needs: dict[Group, Sources], all_gone: bool) -> Worth:
-        stored = sum(_bytes(n) * (1 + len(self._outside(n, group))) for n in values)
+    def _worth(self, group: Group, values: list[Node], needs: dict[Group, dict[Node, int]], all_gone: bool) -> Worth:
+        stored = sum(_bytes(n) * (1 + sum(self._dearness(n, g) for g in self._outside(n, group))) for n in values)
         if all_gone:
             stored += sum(self._sources[group].values())
         again = sum(read for g, sources in needs.items() for s, read in sources.items() if s not in self._sources[g])
         return Worth(stored, again)
+
+    def _dearness(self, n: Node, reader: Group) -> int:
+        """What reading a byte of `n` costs a group: twice as much where a large value is turned: lines are used in parts."""
+        if _bytes(n) < CACHED_BYTES:
+            return 1
+        links = [link for r, link in self._partition.readers[n] if self._partition.home.get(r) is reader]
+        return 2 if any(v.op.name == "permute" for link in links for v in link.path) else 1
 
     # ---- legality -----------------------------------------------------------------------------------------------------
 
@@ -153,9 +159,8 @@ class Keeping:
 
     def _recipe(self, n: Node) -> Recipe | None:
         """How to compute `n` from stored values; None if that takes more than a moderate amount of scalar code."""
-        sources: Sources = {}
-        read: Sources = {}
-        seen = {n}
+        sources: dict[Node, int] = {}
+        reached = {n: _bytes(n)}
         cost = dearest = 0
         paths: dict[Node, set[tuple[Node, ...]]] = {}
         stack = [n]
@@ -164,7 +169,7 @@ class Keeping:
             if m.op.kind == "leaf" and m not in self._storage.home:
                 continue
             if m in self._storage.home:
-                sources[m] = read.get(m, _bytes(m))
+                sources[m] = reached[m]
                 continue
             if m.op.kind != "scalar" or m.op.name == "check" or cost > MOST_ONCE:
                 return None
@@ -174,21 +179,20 @@ class Keeping:
                 _note(read, link)
                 if _is_window(link) and size(link.path[0].shape) >= size(n.shape):
                     paths.setdefault(link.base, set()).add(link.path)
-            bases = {link.base for link in self._partition.links[m]} - seen
-            seen |= bases
-            stack += bases
-        return Recipe(sources, cost, dearest, any(len(found) > 1 for found in paths.values()))
-
-
-def _note(found: Sources, link: Link) -> None:
-    """Count what is read through a link: no more than the smallest view on the way shows."""
-    read = min(size(n.shape) for n in (link.base, *link.path)) * link.base.dtype.size
-    found[link.base] = max(read, found.get(link.base, 0))
+                if link.base not in reached:
+                    stack.append(link.base)
+                reached[link.base] = max(reached.get(link.base, 0), _seen_bytes(link))
+        return Recipe({s: reached[s] for s in sources}, cost, dearest, any(len(found) > 1 for found in paths.values()))
 
 
 def _is_window(link: Link) -> bool:
     """Whether a value is seen at some distance."""
     return any(v.op.name in ("slice", "pad", "shear") for v in link.path)
+
+
+def _seen_bytes(link: Link) -> int:
+    """How much of a value is read through a link: of a flat run of parameters the part that is one of them."""
+    return min(size(v.shape) for v in (link.base, *link.path)) * link.base.dtype.size
 
 
 def _bytes(n: Node) -> int:
