@@ -17,7 +17,7 @@ from renaissance.ir.shape import size
 from renaissance.ops.composed import COMPOSED, Template
 from renaissance.ops.movement import RESHAPE, SLICE
 from renaissance.ops.value import LEAF
-from renaissance.region import Region
+from renaissance.region import Region, leaf
 from renaissance.tensor import (
     Part,
     Tensor,
@@ -202,7 +202,8 @@ def lay_flat(parameters: Sequence[Parameter]) -> None:
         return
     run = join_flat([p.detach() for p in alone])
     if tracing.recorder is None:
-        region_of(run)  # now, so that the memory of the single parameters is free before a plan asks for its own
+        # Now, so that the memory of the single parameters is free before a plan asks for its own; a leaf is overwritten in place.
+        run = Tensor(leaf(run.node, region_of(run)))
     at = 0
     for p in alone:
         p.move(run, at)

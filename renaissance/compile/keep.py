@@ -30,9 +30,6 @@ class Worth:
     again_bytes: int
 
 
-Sources = dict[Node, int]
-
-
 @dataclass(frozen=True)
 class Recipe:
     """How a value can be computed again: from which stored values, by about how many additions, the dearest word costing what.
@@ -176,7 +173,6 @@ class Keeping:
             cost += cost_of(m)
             dearest = max(dearest, cost_of(m))
             for link in self._partition.links[m]:
-                _note(read, link)
                 if _is_window(link) and size(link.path[0].shape) >= size(n.shape):
                     paths.setdefault(link.base, set()).add(link.path)
                 if link.base not in reached:

@@ -79,6 +79,8 @@ class Optimizer:
         for n in self.names(group):
             if n not in group.state:
                 group.state[n] = zeros(group.size, group.wide)
+                if tracing.recorder is None:
+                    group.state[n].realize()  # memory of its own, before a plan asks for its arena
 
     # ---- what a subclass states ------------------------------------------------------------------------------------
 

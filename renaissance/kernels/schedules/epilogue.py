@@ -79,7 +79,8 @@ def asker(module: Module, name: str, epilogue: Epilogue, *, width: int) -> Build
     asked = [n for n, place in enumerate(arguments.places) if place.row == "next" and place.strides[1] is not None]
     if not asked:
         return None
-    b = module.function(name, [("args", PTR), *((n, I64) for n in ("batch", "row", "rows", "column"))], exported=False, noinline=True)
+    numbers = ((n, I64) for n in ("batch", "row", "rows", "column"))
+    b = module.function(name, [("args", PTR), *numbers], exported=False, noinline=True)
     frame = Frame(b, arguments)
     with b.loop(0, b.param("rows")) as row:
         for number in asked:
