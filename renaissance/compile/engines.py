@@ -21,7 +21,7 @@ from renaissance.ops.contraction import DOT
 from renaissance.ops.convolution import Geometry, convolved, weight_gradient
 from renaissance.ops.depthwise import DEPTHWISE, DEPTHWISE_SUMS
 from renaissance.ops.image_product import IMAGE_DOT, IMAGE_SUMS
-from renaissance.ops.movement import PAD, PERMUTE
+from renaissance.ops.movement import PAD, PERMUTE, SLICE
 from renaissance.ops.reduce import sum
 from renaissance.ops.value import Value
 
@@ -128,6 +128,18 @@ def _conv_weight(n: Node, users: Users) -> Node | None:
     return reshaped(node(PERMUTE, (taps_first,), ((0, 4, 1, 2, 3),)), n.shape)
 
 
+def _points_first(n: Node, users: Users) -> Node | None:
+    """With a kernel of one tap, the places that are seen are a slice of the image."""
+    geometry: Geometry = n.attr("geometry")
+    strides = geometry.strides
+    if geometry != Geometry(_ONES, strides, ((0, 0),) * 3, geometry.dilations, 1) or strides == _ONES:
+        return None
+    x, other = n.inputs
+    stops = tuple((p - 1) * s + 1 for p, s in zip(geometry.windows(x.shape[1:4]), strides))
+    seen = node(SLICE, (x,), ((0,) * 5, (x.shape[0], *stops, x.shape[4]), (1, *strides, 1)))
+    return node(n.op, (seen, other), (geometry._replace(strides=_ONES), n.dtype))
+
+
 def _is_depthwise(geometry: Geometry, channels: int, made: int) -> bool:
     return geometry.groups == channels == made > 1
 
@@ -152,6 +164,7 @@ def _depthwise_sums(n: Node, users: Users) -> Node | None:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule("a convolution with one tap sees a slice of the image", ("conv", "conv_weight"), _points_first),
     Rule("a convolution of each channel alone", ("conv",), _depthwise),
     Rule("the gradient of its weight", ("conv_weight",), _depthwise_sums),
     Rule("a convolution of a spread image is several of the image", ("conv",), _spread_out),

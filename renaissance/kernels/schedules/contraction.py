@@ -66,7 +66,7 @@ def lower_contraction(item: Item, target: Target, threads: int) -> Lowered:
         for body, dimension in ((spec.a, 1), (spec.b, 2)))
     a = source(spec.a, item.operands, "direct" if direct else a_way, width_dimension=1)
     b = (source(spec.b, item.operands, b_way, width_dimension=2) if spec.image is None
-         else image_source(spec.b, spec.image, item.operands))
+         else image_source(spec.b, spec.image, item.operands, unit))
     panels = panel_kinds(spec.n, unit.lanes, tiling.vectors, tiling.panels, tiling.last_vectors)
     recipe = Recipe(unit, tiling.heights, panels, tiling.a_width, a, b, epilogue(spec.epilogue, spec.stores, item.operands))
     by_rows = _is_by_rows(recipe, tiling)
