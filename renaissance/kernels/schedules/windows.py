@@ -1,6 +1,6 @@
 """Convolutions read straight from a band of the image: windows as rows of the register tile, no copy for each tap.
 
-    chunk:  a band of rows of windows of one image (band.py), and some panels of columns
+    chunk:  a band of rows of windows of one image (band.py), or several whole images, and some panels of columns
     panel:  pack B; for each row of windows, for each tile of neighbours: the micro-kernel, run after run of (tap, channel) that
             lie side by side in the band; then the epilogue
 
@@ -25,8 +25,9 @@ from renaissance.kernels.schedules.source import Source, address, packing_way, s
 from renaissance.kernels.schedules.tiling import ceil_div, even, heights, panels_of, round_up
 from renaissance.kernels.schedules.walk import either
 
-NUMBERS = (*BAND_NUMBERS, "images", "each", "n", "k", "band", "bands", "parts", "part_panels", "panels", "low_rows",
-           "high_tiles", "tiles", "runs", "run_taps", "run_units", "table_at", "b_at", "sums_at", "room_at", "stage_pitch")
+NUMBERS = (*BAND_NUMBERS, "images", "images_each", "image_blocks", "band_bytes", "each", "n", "k", "band", "bands", "parts",
+           "part_panels", "panels", "low_rows", "high_tiles", "tiles", "runs", "run_taps", "run_units", "table_at", "b_at",
+           "sums_at", "room_at", "stage_pitch")
 _CHUNKS_PER_THREAD = 6
 _WINDOWS = 196  # fewer windows in a band are not worth packing B
 
@@ -82,7 +83,9 @@ def _numbers(spec: Contraction, recipe: Recipe, panels: int, target: Target, thr
     item_bytes = unit.bytes // unit.depth
     pitch = each * item_bytes
     p = image.windows
-    planes = image.extents[0] * p[0] * image.groups
+    images_each = 1 if p[0] > 1 else min(image.extents[0], ceil_div(_WINDOWS, p[1] * p[2]))
+    image_blocks = ceil_div(image.extents[0], images_each)
+    planes = image_blocks * p[0] * image.groups
     fewest = ceil_div(_WINDOWS, p[2])  # rows of windows
     band = max(fewest, ceil_div(p[1] * planes, threads * _CHUNKS_PER_THREAD))
     most = band_numbers(image, 1, pitch)[1] // row_count(image, 1)
@@ -93,6 +96,7 @@ def _numbers(spec: Contraction, recipe: Recipe, panels: int, target: Target, thr
     parts = min(panels, max(1, ceil_div(2 * threads, planes * bands)))
     part_panels = ceil_div(panels, parts)
     numbers, size = band_numbers(image, band, pitch)
+    band_bytes = round_up(size, 64)
     joined = image.dilations[2] == 1
     run_taps = image.kernel[2] if joined else 1
     runs = math.prod(image.kernel) // run_taps
@@ -100,14 +104,16 @@ def _numbers(spec: Contraction, recipe: Recipe, panels: int, target: Target, thr
     units = ceil_div(spec.k, unit.depth)
     stage = stage_pitch(units, unit)
     slack = unit.lanes * unit.bytes
-    sizes = {"band_at": size + slack, "table_at": 8 * runs, "b_at": round_up(units, unit.lanes) * width * unit.bytes,
+    sizes = {"band_at": images_each * band_bytes + slack, "table_at": 8 * runs,
+             "b_at": round_up(units, unit.lanes) * width * unit.bytes,
              "sums_at": recipe.heights[0] * width * unit.bytes, "room_at": stage * unit.lanes if recipe.b.way == "staged" else 0}
     end = 0
     for name, size in sizes.items():
         numbers[name] = end
         end += round_up(size, 64)
     parts = ceil_div(panels, part_panels)
-    numbers |= {"images": image.extents[0], "each": each, "n": spec.n, "k": spec.k, "band": band, "bands": bands, "parts": parts,
+    numbers |= {"images": image.extents[0], "images_each": images_each, "image_blocks": image_blocks, "band_bytes": band_bytes,
+                "each": each, "n": spec.n, "k": spec.k, "band": band, "bands": bands, "parts": parts,
                 "part_panels": part_panels, "panels": panels, "runs": runs, "run_taps": run_taps,
                 "run_units": run_taps * each // unit.depth, "stage_pitch": stage}
     return numbers, planes * bands * parts, end
@@ -125,10 +131,12 @@ class _Chunk:
         rest, part = self._divided(b.param("chunk"), "parts")
         rest, band = self._divided(rest, "bands")
         rest, plane = self._divided(rest, "count0")
-        self.group, image = self._divided(rest, "images")
-        row = b.mul(band, self["band"])
-        rows = b.min(self["band"], b.sub(self["count1"], row))
-        self.band = Band(b, self.numbers, b.param("scratch"), image, plane, row, rows)
+        self.group, block = self._divided(rest, "image_blocks")
+        self.plane = plane
+        self.first_image = b.mul(block, self["images_each"])
+        self.images = b.min(self["images_each"], b.sub(self["images"], self.first_image))
+        self.row = b.mul(band, self["band"])
+        self.rows = b.min(self["band"], b.sub(self["count1"], self.row))
         self.first_panel = b.mul(part, self["part_panels"])
         self.end_panel = b.min(b.add(self.first_panel, self["part_panels"]), self["panels"])
 
@@ -139,6 +147,12 @@ class _Chunk:
         b = self.b
         quotient = b.udiv(x, self[name])
         return quotient, b.sub(x, b.mul(quotient, self[name]))
+
+    def band(self, place: Value) -> Band:
+        """The band of an image of the chunk."""
+        b = self.b
+        start = b.offset(b.param("scratch"), b.mul(place, self["band_bytes"]))
+        return Band(b, self.numbers, start, b.add(self.first_image, place), self.plane, self.row, self.rows)
 
     def scratch(self, name: str) -> Value:
         return self.b.offset(self.b.param("scratch"), self[name])
@@ -151,7 +165,8 @@ def _build(name: str, recipe: Recipe, target: Target) -> Module:
     panels = [_panel(module, recipe, target, kind) for kind in recipe.panels]
     b = module.function(name, [("args", PTR), ("chunk", I64), ("scratch", PTR)])
     at = _Chunk(b, recipe)
-    at.band.fill(fill, b.param("args"), b.mul(at.group, at["each"]), at["each"], clear)
+    with b.loop(0, at.images) as image:
+        at.band(image.index).fill(fill, b.param("args"), b.mul(at.group, at["each"]), at["each"], clear)
     _run_table(b, at)
     with b.loop(at.first_panel, at.end_panel) as panel:
         either(b, b.cmp("lt", panel.index, b.sub(at["panels"], 1)), panels,
@@ -162,9 +177,10 @@ def _build(name: str, recipe: Recipe, target: Target) -> Module:
 def _run_table(b: Builder, at: _Chunk) -> None:
     """Bytes from a window's first place to where each run begins."""
     in_row = b.udiv(at["taps2"], at["run_taps"])
+    band = at.band(b.const(I64, 0))
     with b.loop(0, at["taps0"]) as t, b.loop(0, at["taps1"]) as r, b.loop(0, in_row) as s:
         number = b.add(b.mul(b.add(b.mul(t.index, at["taps1"]), r.index), in_row), s.index)
-        b.store(at.band.tap(t.index, r.index, b.mul(s.index, at["run_taps"])), b.offset(at.scratch("table_at"), b.mul(number, 8)))
+        b.store(band.tap(t.index, r.index, b.mul(s.index, at["run_taps"])), b.offset(at.scratch("table_at"), b.mul(number, 8)))
 
 
 def _panel(module: Module, recipe: Recipe, target: Target, kind: Panel) -> Builder:
@@ -186,15 +202,16 @@ def _panel(module: Module, recipe: Recipe, target: Target, kind: Panel) -> Build
     b.call(pack, at.b_args, at.group, column, width, zero, at["k"], at.scratch("b_at"), at.scratch("room_at"), at["stage_pitch"])
     a_row = b.mul(at["stride2"], at["pitch"])
     tail = (at["run_units"], zero, a_row, b.const(I64, unit.bytes), at["runs"], at.scratch("table_at"))
-    with b.loop(0, at.band.rows) as row, b.loop(0, at["tiles"]) as tile:
+    with b.loop(0, at.images) as image, b.loop(0, at.rows) as row, b.loop(0, at["tiles"]) as tile:
+        band = at.band(image.index)
         start = b.add(b.mul(tile.index, at["low_rows"]), b.min(tile.index, at["high_tiles"]))
         is_high = b.cmp("lt", tile.index, at["high_tiles"])
-        window = b.add(at.band.first_window(row.index), start)
+        window = b.add(band.first_window(row.index), start)
         sums, sums_row = at.scratch("sums_at"), b.const(I64, vectors * unit.lanes * unit.bytes)
         if out is not None:  # whole panels make their sums where they belong
             sums = b.select(whole, address(b, at.end_args, out, (at.group, window, column)), sums)
             sums_row = b.select(whole, step(b, at.end_args, out, 1), sums_row)
-        a = at.band.window(row.index, start)
+        a = band.window(row.index, start)
         either(b, is_high, micros, lambda f: b.call(f, a, at.scratch("b_at"), sums, sums_row, *tail))
         if finishers:
             rows = b.add(at["low_rows"], b.zext(is_high, I64))
