@@ -140,7 +140,7 @@ class Partition:
         """Whether `n` can be computed in group `g`: the spaces fit, no circle forms, the body stays short."""
         if g in self._closed or not self._dependence.may_need(g, needs) or len(self._groups[g].members) >= MOST_MEMBERS:
             return False
-        if self._overwrites_early(self._groups[g].kind, [n]):
+        if self._overwrites_early(self._groups[g].kind, [*self._groups[g].members, n]):
             return False
         wider = joined(self._groups[g], alone)
         role = wider and role_in(n, alone, wider, self.links[n])
@@ -152,9 +152,23 @@ class Partition:
         return all(link_fits(n, k, role, link, wider) for k, link in enumerate(self.links[n]) if link.base in inside)
 
     def _overwrites_early(self, kind: str, nodes: list[Node]) -> bool:
-        """Whether pieces of new state would be made where something is reduced: that is needed now, while the old state may still
-        be read later and could not be overwritten then."""
-        return kind in ("row", "column") and any(self._storage.is_piece_of_state(n) for n in nodes)
+        """Whether pieces of new state would be made where something is reduced that others wait for, while the old state may
+        still be read later, so that it could not be overwritten then."""
+        if kind not in ("row", "column") or not any(self._storage.is_piece_of_state(n) for n in nodes):
+            return False
+        return any(n.op.kind == "reduce" and self._serves_others(n) for n in nodes)
+
+    def _serves_others(self, n: Node) -> bool:
+        """Whether something but pointwise work of as many elements, a state's update for example, depends on a value."""
+        seen, stack = {n}, [n]
+        while stack:
+            for reader, _ in self.readers.get(stack.pop(), ()):
+                if reader.op.name != "concat" and (reader.op.kind != "scalar" or size(reader.shape) != size(n.shape)):
+                    return True
+                if reader not in seen and reader.op.name != "concat":
+                    seen.add(reader)
+                    stack.append(reader)
+        return False
 
     def _worth(self, n: Node, g: int) -> Worth:
         read = written = 0

@@ -27,6 +27,7 @@ _ONES = (1, 1, 1)
 _PRODUCT = 0.55
 _TILE_VECTOR = {2: 120, 4: 320}
 _KERNEL_TERM = 1.5
+_NARROW = 2     # windows a row of them costs beside its own, directly: tiles are as long as a row
 _WORTH = 0.85  # of the time of the direct way: what must not be exceeded, for errors are larger
 _FEWEST_CHANNELS = 16
 # The gradient of a weight: tiles in a block, more of them for more channels; groups, and elements of all their sums.
@@ -53,7 +54,7 @@ def winograd_tile(x: Shape, w: Shape, geometry: Geometry, target: Target, dtype:
         return None
     costs = {tile: _cycles(x[0], p, q, c, k, tile, target) for tile in TILES}
     best = min(costs, key=lambda tile: costs[tile])
-    direct = x[0] * p * q * 9 * c * k * _PRODUCT / target.lanes / (2 if dtype is bfloat16 and target.bf16_dot else 1)
+    direct = x[0] * p * (q + _NARROW) * 9 * c * k * _PRODUCT / target.lanes / (2 if dtype is bfloat16 and target.bf16_dot else 1)
     return best if costs[best] < _WORTH * direct else None
 
 
