@@ -23,6 +23,9 @@ EXPECTED = json.loads((Path(__file__).parent / "torchvision.json").read_text())
 PAGE = markdown.ROOT / "docs" / "models.md"
 CONSTRUCTORS = {name: f for name, f in vars(models).items() if inspect.isfunction(f) and name != "mlp"}
 
+# In float64 at odd sizes these compile hundreds of kernels that no other test shares: each takes 10 to 100 s.
+MANY_KERNELS = ("resnet", "resnet of bottlenecks", "shufflenetv2", "efficientnet", "mobilenetv3", "densenet", "squeezenet 1.0")
+
 
 def made_in_float64(case):
     """The model with the values of the table."""
@@ -86,7 +89,8 @@ def test_states_have_the_names_order_and_shapes_of_torchvision(case):
     assert state_digest(model._state()) == EXPECTED[case.name]["state"]
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in SMALL])
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name in MANY_KERNELS else [])
+                                  for case in SMALL])
 def test_small_models_give_the_numbers_of_torchvision(case):
     check(case)
 
