@@ -283,9 +283,9 @@ def test_the_real_images(monkeypatch):
     assert ours.train.x.shape == (50_000, 32, 32, 3) and len(ours.validation) == 10_000
     assert (np.bincount(ours.train.y) == 5000).all() and (np.bincount(ours.validation.y) == 1000).all()
     mean, std = ours.normalize
-    pixels = ours.train.x[::10].reshape(-1, 3)
-    np.testing.assert_allclose(pixels.mean(0) / 255, mean, atol=0.001)
-    np.testing.assert_allclose(pixels.std(0) / 255, std, atol=0.002)
+    pixels = ours.train.x[::7].reshape(-1, 3)
+    np.testing.assert_allclose(pixels.mean(0) / 255, mean, atol=0.002)
+    np.testing.assert_allclose(pixels.std(0) / 255, std, atol=0.003)
     # Images and labels belong together: blue sky above planes, sea below ships.
     border = ours.train.x[:, ::31].mean((1, 2))
     bluish = np.array([(border[ours.train.y == k, 2] > border[ours.train.y == k, 0]).mean() for k in range(10)])
