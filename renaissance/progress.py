@@ -12,11 +12,13 @@ _PAUSE_S = 0.1  # between two drawings
 class Bar:
     """Shows how far something is, and how long the rest will take at the speed so far.
 
-    stream  where it is drawn if that is a terminal
+    stream      where it is drawn if that is a terminal
+    patience_s  how long it waits, from the first drawing, before it shows: short work shows none
     """
 
-    def __init__(self, stream: TextIO):
+    def __init__(self, stream: TextIO, *, patience_s: float = 0.0):
         self._stream = stream if stream.isatty() else None
+        self._patience_s = patience_s
         self._drawn = 0  # characters that stand on the line
         self._next_s = 0.0
         self._began_s = 0.0
@@ -28,7 +30,7 @@ class Bar:
         if done < self._done:
             self._began_s = now_s
         self._done = done
-        if self._stream is None or now_s < self._next_s:
+        if self._stream is None or now_s < max(self._next_s, self._began_s + self._patience_s):
             return
         self._next_s = now_s + _PAUSE_S
         full = _WIDTH * done // max(1, total)

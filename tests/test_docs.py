@@ -13,8 +13,8 @@ from renaissance import data, models, nn, optim
 MODULES = (rn, nn, nn.functional, nn.init, optim, data, models)
 # What computes nothing has no formula.
 WITHOUT_FORMULA = {
-    "DType", "Generator", "Parameter", "Result", "Task", "Tensor", "data.ArrayDataset", "data.Dataset", "data.MNIST",
-    "data.Transform", "debug_nans", "executor", "from_numpy", "no_grad", "profile", "realize", "seed", "tensor",
+    "DType", "Generator", "Parameter", "Result", "Task", "Tensor", "data.ArrayDataset", "data.CIFAR10", "data.Dataset",
+    "data.MNIST", "data.Transform", "debug_nans", "executor", "from_numpy", "no_grad", "profile", "realize", "seed", "tensor",
 }
 
 

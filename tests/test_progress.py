@@ -56,6 +56,15 @@ def test_a_bar_is_drawn_ten_times_a_second_and_starts_anew(clock):
     assert terminal.line.endswith("0:01 left")
 
 
+def test_short_work_shows_nothing(clock):
+    terminal = Terminal()
+    bar = Bar(terminal, patience_s=2.0)
+    for done in range(30):
+        bar.draw("decoding", done, 100, "")
+        assert (terminal.getvalue() != "") == (done >= 8)
+        clock[0] += 0.25
+
+
 def test_nothing_is_drawn_where_there_is_no_terminal():
     stream = io.StringIO()
     bar = Bar(stream)

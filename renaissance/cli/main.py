@@ -27,9 +27,9 @@ _TOLD_FEATURES = ("avx", "fma", "f16c", "amx")
 app = typer.Typer(add_completion=False, help="Train neural networks as one compiled program.", pretty_exceptions_enable=False)
 
 Recipe = Annotated[str, typer.Argument(help=f"What to train: {', '.join(RECIPES)}.")]
-Epochs = Annotated[int, typer.Option(help="How often every sample is seen.", min=1)]
-BatchSize = Annotated[int, typer.Option(help="Samples in a step.", min=1)]
-Rate = Annotated[float, typer.Option(help="Highest learning rate.", min=0.0)]
+Epochs = Annotated[int | None, typer.Option(help="How often every sample is seen; default: as the recipe has it.", min=1)]
+BatchSize = Annotated[int | None, typer.Option(help="Samples in a step; default: as the recipe has it.", min=1)]
+Rate = Annotated[float | None, typer.Option(help="Highest learning rate; default: as the recipe has it.", min=0.0)]
 Precision = Annotated[str, typer.Option(help="fp32 or bf16.")]
 Seed = Annotated[int, typer.Option(help="Of initial weights, order and augmentation.")]
 Threads = Annotated[int | None, typer.Option(help="Threads; default: the CPUs this process may use.", min=1)]
@@ -46,7 +46,7 @@ def _use_threads(threads: int | None) -> None:
 
 
 @app.command()
-def train(*, name: Recipe, epochs: Epochs = 100, batch_size: BatchSize = 200, lr: Rate = 1e-3, precision: Precision = "bf16",
+def train(*, name: Recipe, epochs: Epochs = None, batch_size: BatchSize = None, lr: Rate = None, precision: Precision = "bf16",
           seed: Seed = 123, threads: Threads = None, data: Data = None, out: Out = None, target: Target = None,
           resume: Resume = False) -> None:
     """Train a recipe and print a table of epochs."""
@@ -68,11 +68,11 @@ def train(*, name: Recipe, epochs: Epochs = 100, batch_size: BatchSize = 200, lr
 
 
 @app.command()
-def plan(*, name: Recipe, batch_size: BatchSize = 200, precision: Precision = "bf16", threads: Threads = None,
+def plan(*, name: Recipe, batch_size: BatchSize = None, precision: Precision = "bf16", threads: Threads = None,
          data: Data = None) -> None:
     """Print what one training step does: layers, kernels, memory, predicted time. Nothing is compiled, nothing runs."""
     _use_threads(threads)
-    task = recipe(name, Options(1, batch_size, 1e-3, precision, 0, data, None, None))
+    task = recipe(name, Options(1, batch_size, None, precision, 0, data, None, None))
     with executor("null"):
         task.compile()
 

@@ -262,6 +262,26 @@ class RandomCrop(Transform):
         images.warp((1.0, 0.0, y), (0.0, 1.0, x), self.size, True)
 
 
+class RandomHorizontalFlip(Transform):
+    """Left and right exchanged, with probability p.
+
+    out[i, j] = in[i, W - 1 - j] for chosen samples
+
+    p        probability
+    raises   ArgumentError unless 0 <= p <= 1
+    source   torchvision, RandomHorizontalFlip
+    """
+
+    def __init__(self, p: float = 0.5):
+        if not 0 <= p <= 1:
+            raise ArgumentError(f"RandomHorizontalFlip: needs 0 <= p <= 1, got {p}")
+        self.p = p
+
+    def __call__(self, images: Images) -> None:
+        chosen = where(less(images.draws.uniform(images.samples), self.p), 1.0, 0.0)
+        images.warp((1.0, 0.0, 0.0), (0.0, 1.0 - 2.0 * chosen, chosen * (images.size[1] - 1.0)), images.size, True)
+
+
 class RandomRotation(Transform):
     """A turn about the centre by an angle drawn for each sample, bilinear, 0 outside.
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from renaissance import random
 from renaissance.config import settings
 from renaissance.data.dataset import Dataset
 from renaissance.data.order import batch_count, batches
@@ -36,7 +35,7 @@ from renaissance.train.display import Display
 from renaissance.train.generator import RunGenerator
 from renaissance.train.interrupt import Interrupt
 from renaissance.train.metrics import Scores, Totals
-from renaissance.train.mode import evaluating
+from renaissance.train.mode import evaluating, rehearsing
 from renaissance.train.nonfinite import first_non_finite
 from renaissance.train.plan_text import layers_of, plan_text
 from renaissance.train.result import EpochRecord, Result
@@ -134,7 +133,7 @@ class Task:
         """
         plan = self._plan()
         samples = from_numpy(np.arange(self.batch_size))
-        with no_grad(), precision_of(self.precision):
+        with no_grad(), rehearsing(self.model), precision_of(self.precision):
             layers = layers_of(self.model, lambda: self.model(self._batches(samples)[0]))
         target, threads = host_target(), settings().threads
         title = (f"{type(self.model).__name__}: training step of {self.batch_size} samples, {self.precision}, "
@@ -276,10 +275,9 @@ class Task:
 
     def _explained(self, error: NonFiniteError, samples: np.ndarray) -> NonFiniteError:
         """The error of a step that changed nothing, with all a user needs to look into it."""
-        ticket = random.default.ticket  # the step took none: the forward part draws the same numbers again
-        x, y = self._batches(from_numpy(samples))
-        cause = first_non_finite(self.model, x, lambda inputs: self._loss_of(inputs, y))
-        random.default.ticket = ticket
+        with rehearsing(self.model):  # the step took no ticket: the forward part draws the same numbers again
+            x, y = self._batches(from_numpy(samples))
+            cause = first_non_finite(self.model, x, lambda inputs: self._loss_of(inputs, y))
         kept = f"the last good checkpoint is {self.result.checkpoint}" if self.result.checkpoint else "no checkpoint was written"
         step = f"step {self._position // self.batch_size + 1} of {self._steps}"
         told = f"{error}: epoch {self._epoch + 1}, {step}, before its update{'; ' if cause else ''}{cause}"

@@ -72,6 +72,9 @@ def _moves(transform, samples, size, draws):
         th, tw = transform.size
         ys, xs = (np.floor(draws.uniform(samples, 0, n + 1)) for n in (h - th, w - tw))
         return [lambda i, j, y=y, x=x: (i + y, j + x) for y, x in zip(ys, xs)], (th, tw)
+    if isinstance(transform, data.RandomHorizontalFlip):
+        chosen = draws.uniform(samples) < np.float32(transform.p)
+        return [(lambda i, j: (i, w - 1 - j)) if c else (lambda i, j: (i, j)) for c in chosen], size
     if isinstance(transform, data.RandomRotation):
         degrees = draws.uniform(samples, -transform.degrees, transform.degrees).astype(np.float64)
         turns = [complex(math.cos(a), math.sin(a)) for a in np.deg2rad(degrees)]

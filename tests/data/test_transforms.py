@@ -9,7 +9,17 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 import renaissance as rn
-from renaissance.data import ArrayDataset, Normalize, Pad, RandomCrop, RandomErasing, RandomRotation, RandomScale, Transform
+from renaissance.data import (
+    ArrayDataset,
+    Normalize,
+    Pad,
+    RandomCrop,
+    RandomErasing,
+    RandomHorizontalFlip,
+    RandomRotation,
+    RandomScale,
+    Transform,
+)
 from renaissance.data.draws import SampleDraws
 from renaissance.data.transforms import Images, _grid, augmented
 from renaissance.errors import ArgumentError, DTypeError, ShapeError
@@ -51,6 +61,30 @@ def test_pad_and_crop_move_pixels_unchanged(shape):
     for image, sample, y, x in zip(result, samples, ys, xs):
         whole = np.pad(stored[sample].reshape(5, 9, -1), ((3, 3), (3, 3), (0, 0)))
         np.testing.assert_array_equal(image, whole[y:y + 6, x:x + 4].transpose(2, 0, 1).astype(np.float32) * np.float32(1 / 255))
+
+
+@pytest.mark.parametrize("p, share", [(0.0, 0.0), (1.0, 1.0), (0.5, 0.5)])
+@pytest.mark.parametrize("shape", [(1000, 3, 5), (1000, 3, 4, 3)], ids=["grey", "color"])
+def test_flips_exchange_left_and_right(shape, p, share):
+    stored = images(shape)
+    result = ours(stored, np.arange(1000), [RandomHorizontalFlip(p)])
+    chosen = PlainDraws(SEED).uniform(np.arange(1000)) < np.float32(p)
+    assert abs(chosen.mean() - share) < 0.05
+    plain = stored.reshape(*shape[:3], -1).transpose(0, 3, 1, 2).astype(np.float32) * np.float32(1 / 255)
+    np.testing.assert_array_equal(result, np.where(chosen[:, None, None, None], plain[..., ::-1], plain))
+
+
+def test_pad_crop_and_flip_move_pixels_unchanged():
+    stored, samples = images((8, 32, 32, 3)), np.arange(8)
+    result = ours(stored, samples, [Pad(4), RandomCrop(32), RandomHorizontalFlip()])
+    draws = PlainDraws(SEED)
+    ys, xs = (np.floor(draws.uniform(samples, 0, 9)).astype(int) for _ in range(2))
+    chosen = draws.uniform(samples) < 0.5
+    assert 0 < chosen.sum() < 8
+    for image, sample, y, x, flip in zip(result, samples, ys, xs, chosen):
+        whole = np.pad(stored[sample], ((4, 4), (4, 4), (0, 0)))[y:y + 32, x:x + 32]
+        whole = (whole[:, ::-1] if flip else whole).transpose(2, 0, 1)
+        np.testing.assert_array_equal(image, whole.astype(np.float32) * np.float32(1 / 255))
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
@@ -114,7 +148,8 @@ def test_the_whole_chain(samples, channels):
 
 
 links = st.one_of(
-    st.integers(0, 3).map(Pad), st.integers(1, 6).map(RandomCrop), st.floats(0, 180).map(RandomRotation),
+    st.integers(0, 3).map(Pad), st.integers(1, 6).map(RandomCrop), st.floats(0, 1).map(RandomHorizontalFlip),
+    st.floats(0, 180).map(RandomRotation),
     st.tuples(st.floats(0.4, 1), st.floats(1, 2.5)).map(lambda r: RandomScale(*r)))
 
 
@@ -196,6 +231,8 @@ def test_draws_never_reach_their_upper_end():
     (lambda: Pad(1.5), "got 1.5"),
     (lambda: RandomCrop(0), "RandomCrop: size must be one or two whole numbers, at least 1, got 0"),
     (lambda: RandomCrop((3, 4, 5)), "got (3, 4, 5)"),
+    (lambda: RandomHorizontalFlip(-0.1), "RandomHorizontalFlip: needs 0 <= p <= 1, got -0.1"),
+    (lambda: RandomHorizontalFlip(float("nan")), "got nan"),
     (lambda: RandomRotation(-3), "RandomRotation: degrees must be finite, at least 0, got -3"),
     (lambda: RandomRotation(float("nan")), "got nan"),
     (lambda: RandomScale(1.2, 0.8), "RandomScale: needs 0 < low <= high, both finite, got 1.2 and 0.8"),
