@@ -18,8 +18,8 @@ from renaissance.data import (
     RandomScale,
 )
 from renaissance.errors import ArgumentError
-from renaissance.models import mlp, resnet20
-from renaissance.nn import CrossEntropyLoss
+from renaissance.models import lenet, mlp, resnet20
+from renaissance.nn import CrossEntropyLoss, Module
 from renaissance.ops.precision import precision
 from renaissance.optim import SGD, AdamW, Cosine, decay_groups
 from renaissance.train import Task
@@ -55,11 +55,20 @@ class Options:
 
 def mnist(options: Options) -> Task:
     """A four-layer MLP on MNIST with five augmentations, label smoothing, AdamW, and a cosine with warm-up."""
+    return _digits(options, lambda: mlp([784, 1024, 512, 256, 10]))
+
+
+def lenet_mnist(options: Options) -> Task:
+    """LeNet-5 on MNIST, trained as the MLP is."""
+    return _digits(options, lenet)
+
+
+def _digits(options: Options, make: Callable[[], Module]) -> Task:
     chosen = options.over(Usual(epochs=100, batch_size=200, lr=1e-3))
     chain = [Pad(2), RandomCrop(28), RandomRotation(20), RandomScale(0.8, 1.2), RandomErasing(p=0.5)]
     digits = MNIST(options.data, augment=chain)
     random.seed(options.seed)
-    model = mlp([784, 1024, 512, 256, 10])
+    model = make()
     warmup = min(5, chosen.epochs - 1)
     optimizer = AdamW(model.parameters(), lr=Cosine(chosen.lr, warmup_epochs=warmup), weight_decay=1e-4)
     return Task(model, digits, loss=CrossEntropyLoss(label_smoothing=0.1), optimizer=optimizer, epochs=chosen.epochs,
@@ -79,7 +88,7 @@ def cifar10(options: Options) -> Task:
                 precision=options.precision, seed=options.seed, target_top1=options.target, out=options.out)
 
 
-RECIPES: dict[str, Callable[[Options], Task]] = {"mnist": mnist, "cifar10": cifar10}
+RECIPES: dict[str, Callable[[Options], Task]] = {"mnist": mnist, "lenet": lenet_mnist, "cifar10": cifar10}
 
 
 def recipe(name: str, options: Options) -> Task:
