@@ -17,6 +17,7 @@ from renaissance.cli.recipes import Options, recipe
 from renaissance.train import Task, checkpoint
 
 from ..digits import write_digits
+from ..pictures import write_pictures
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = "--epochs", "2", "--batch-size", "32"
@@ -66,6 +67,16 @@ def test_train_prints_a_line_for_each_epoch_and_the_best(call, digits, tmp_path)
     assert saved == f"checkpoint: {out / 'checkpoint-000002'}"
     assert checkpoint.newest(out)[0].state["run"] == {
         "seed": -7, "batch_size": 32, "precision": "fp32", "samples": 80, "optimizer": "AdamW", "clip_norm": None}
+
+
+def test_train_cifar10(call, tmp_path, monkeypatch):
+    pictures, out = write_pictures(tmp_path, monkeypatch), tmp_path / "out"
+    code, told, err = call("train", "cifar10", "--epochs", "2", "--batch-size", "40", "--data", pictures, "--out", out)
+    assert (code, err) == (0, "")
+    assert told.startswith("CifarResNet, 269,722 parameters, bf16; 120 samples, 3 steps of 40 an epoch\n")
+    assert "best top-1" in told
+    saved = checkpoint.newest(out)[0]
+    assert saved.state["run"]["optimizer"] == "SGD" and saved.tensors["model"]["bn1.num_batches_tracked"] == 6
 
 
 def test_a_run_goes_on_to_the_same_numbers(call, digits, tmp_path):
@@ -146,7 +157,7 @@ def test_info(call):
 @pytest.mark.parametrize("arguments, words", [
     ([], ["train", "plan", "info", "Train a recipe and print a table of epochs."]),
     (["--help"], ["train", "plan", "info"]),
-    (["train", "--help"], ["mnist", "--epochs", "--batch-size", "--lr", "--precision", "--seed", "--threads", "--data", "--out",
+    (["train", "--help"], ["mnist, lenet, cifar10", "as the recipe has it", "--epochs", "--batch-size", "--lr", "--precision", "--seed", "--threads", "--data", "--out",
                            "--target", "--resume"]),
     (["plan", "--help"], ["--batch-size", "--precision", "--threads", "--data", "Nothing is compiled"]),
     (["info", "--help"], ["Print what this machine offers"]),
@@ -161,7 +172,7 @@ def test_help(call, arguments, words):
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["train", "nope"], "no recipe 'nope'; known are mnist"),
+    (["train", "nope"], "no recipe 'nope'; known are mnist, lenet, cifar10"),
     (["train"], "Missing argument 'name'"),
     (["fly"], "No such command 'fly'"),
     (["train", "mnist", "--speed", "9"], "No such option: --speed"),
@@ -171,6 +182,7 @@ def test_help(call, arguments, words):
     (["train", "mnist", "--lr", "-1"], "Invalid value for '--lr'"),
     (["train", "mnist", "--precision", "fp8"], "precision: 'fp8' is not supported; choose from 'fp32', 'bf16'"),
     (["train", "mnist", "--data", "/no/such/folder"], "/no/such/folder: no such folder"),
+    (["train", "cifar10", "--data", "/no/such/folder"], "/no/such/folder: no such folder"),
     (["train", "mnist", "--resume"], "--resume goes on from a checkpoint in --out: give that folder"),
     (["plan", "mnist", "--lr", "1"], "No such option: --lr"),
 ])
@@ -218,6 +230,20 @@ def test_a_learning_rate_that_blows_up_is_told_in_a_sentence(call, digits):
 def test_lenet_trains_as_the_perceptron_does(call, digits):
     code, told, err = call("train", "lenet", *SHORT, "--data", digits, "--lr", "0.002")
     assert (code, err) == (0, "") and "best top-1" in told
+
+
+def test_recipes_have_numbers_of_their_own(digits, tmp_path, monkeypatch):
+    task = recipe("mnist", Options(None, None, None, "fp32", 1, digits, None, None))
+    assert (task.epochs, task.batch_size) == (100, 80) and task.optimizer.param_groups[0]["lr"].base == 1e-3
+    pictures = write_pictures(tmp_path, monkeypatch)
+    task = recipe("cifar10", Options(None, None, None, "fp32", 1, pictures, None, None))
+    assert (task.epochs, task.batch_size) == (30, 120)
+    weights, others = task.optimizer.param_groups
+    assert (weights["lr"].base, weights["weight_decay"], others["weight_decay"]) == (0.1, 5e-4, 0.0)
+    assert all(g["momentum"] == 0.9 and g["nesterov"] for g in (weights, others))
+    assert [type(t).__name__ for t in task.dataset.augment] == ["Pad", "RandomCrop", "RandomHorizontalFlip"]
+    task = recipe("cifar10", Options(7, 60, 0.0, "bf16", 1, pictures, None, None))
+    assert (task.epochs, task.batch_size, task.optimizer.param_groups[0]["lr"].base) == (7, 60, 0.0)
 
 
 def test_the_recipe_is_the_one_of_the_readme(digits):
