@@ -40,7 +40,7 @@ def engines(graph: Graph, target: Target) -> Graph:
 
     def gradient_by_tiles_first(n: Node, users: Users) -> Node | None:
         x = n.inputs[0]
-        tile = winograd_tile(x.shape, n.shape, n.attr("geometry"), target, x.dtype)
+        tile = winograd_tile(x.shape, n.shape, n.attr("geometry"), target, x.dtype, of_weight=True)
         return None if tile is None else gradient_by_tiles(n, tile, target)
 
     return rewrite(graph, (

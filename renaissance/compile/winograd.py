@@ -28,6 +28,7 @@ _PRODUCT = 0.55
 _TILE_VECTOR = {2: 120, 4: 320}
 _KERNEL_TERM = 1.5
 _NARROW = 2     # windows a row of them costs beside its own, directly: tiles are as long as a row
+_PACKED = 1.6   # the gradient of a weight directly, against the convolution: windows are packed, a tap at a time
 _WORTH = 0.85  # of the time of the direct way: what must not be exceeded, for errors are larger
 _FEWEST_CHANNELS = 16
 # The gradient of a weight: tiles in a block, more of them for more channels; groups, and elements of all their sums.
@@ -40,11 +41,13 @@ _MOST_SUMS = 1 << 23
 # ---- choice ------------------------------------------------------------------------------------------------------------
 
 
-def winograd_tile(x: Shape, w: Shape, geometry: Geometry, target: Target, dtype: DType = float32) -> int | None:
+def winograd_tile(x: Shape, w: Shape, geometry: Geometry, target: Target, dtype: DType = float32, *,
+                  of_weight: bool = False) -> int | None:
     """The side of the tiles that a convolution, or the gradient of its weight, is done by; None if it is done directly.
 
-    x, w   shapes (N, 1, H, W, C) of the image and (K, C, 1, 3, 3) of the kernels
-    dtype  of the image
+    x, w       shapes (N, 1, H, W, C) of the image and (K, C, 1, 3, 3) of the kernels
+    dtype      of the image
+    of_weight  whether it is the gradient of the weight
     """
     if not target.winograd or dtype not in (float32, bfloat16) or not is_square(x, geometry):
         return None
@@ -54,7 +57,8 @@ def winograd_tile(x: Shape, w: Shape, geometry: Geometry, target: Target, dtype:
         return None
     costs = {tile: _cycles(x[0], p, q, c, k, tile, target) for tile in TILES}
     best = min(costs, key=lambda tile: costs[tile])
-    direct = x[0] * p * (q + _NARROW) * 9 * c * k * _PRODUCT / target.lanes / (2 if dtype is bfloat16 and target.bf16_dot else 1)
+    at_once = target.lanes * (2 if dtype is bfloat16 and target.bf16_dot else 1)
+    direct = x[0] * p * (q + _NARROW) * 9 * c * k * _PRODUCT / at_once * (_PACKED if of_weight else 1)
     return best if costs[best] < _WORTH * direct else None
 
 
