@@ -39,12 +39,12 @@ class Skips(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.layers = nn.ModuleList([nn.Sequential(nn.BatchNorm2d(4 + 4 * i), nn.ReLU(), nn.Conv2d(4 + 4 * i, 4, 3, padding=1))
-                                     for i in range(5)])
+        self.layers = nn.Sequential(*(
+            nn.Sequential(nn.BatchNorm2d(4 + 4 * i), nn.ReLU(), nn.Conv2d(4 + 4 * i, 4, 3, padding=1)) for i in range(5)))
         self.head = nn.Linear(24, 10)
 
     def forward(self, x):
-        for layer in self.layers:
+        for layer in self.layers.children():
             x = rn.concat([x, layer(x)], 1)
         return self.head(x.mean((2, 3)))
 
