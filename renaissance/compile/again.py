@@ -5,6 +5,7 @@ What is computed again are items of the plan, each an excerpt with the values th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -115,6 +116,12 @@ class Dropping:
         """
         return _Again(self, frozenset(dropped), frozenset(kept)).made()
 
+    def rate(self, b: int) -> float:
+        """What computing one byte of a value again costs (see cost_bytes), if nothing else is; infinite where it cannot be."""
+        first = min(r for r in self._reads[b] if r > self.turn)
+        again = _Again(self, frozenset([b]), frozenset()).before(b, first)
+        return sum(map(cost_bytes, again)) / self.size(b) if again else math.inf
+
     def writers(self, b: int) -> list[int]:
         """The items that write an arena buffer."""
         return self._writers[b]
@@ -149,6 +156,10 @@ class _Again:
         items, idle, commit = _needed(self._items, self._buffers, {a for a, _ in plan.copies}, commit)
         cost = sum(map(cost_bytes, self._again)) - sum(map(cost_bytes, idle))
         return Again(replace(plan, items=tuple(items), buffers=tuple(self._buffers), commit=commit), tuple(self._again), cost)
+
+    def before(self, b: int, number: int) -> list[Item]:
+        """What computes a value before item `number`."""
+        return self._again if self._make([b], number) else []
 
     def _make(self, wanted: list[int], number: int) -> bool:
         """Put what computes the wanted values before item `number`; False where it would read state after its update."""

@@ -8,6 +8,7 @@ higher peak, and the lowest peak in the list is the smallest budget that can be 
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -15,8 +16,9 @@ from typing import NamedTuple
 
 from renaissance.compile.again import Again, Dropping
 from renaissance.compile.memory import memory
+from renaissance.compile.order import peak_bytes
 from renaissance.errors import BudgetError
-from renaissance.ir.plan import Plan
+from renaissance.ir.plan import Item, Plan
 
 _SHARES = 12  # of the values' bytes: steps in which single values are dropped
 _LEVELS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # parts of the values' bytes that one segment makes
@@ -45,10 +47,8 @@ def within(plan: Plan, budget_bytes: int) -> Plan:
     whole = needed_bytes(memory(plan))
     if whole <= budget_bytes:
         return _noted(plan, (), budget_bytes, whole)
-    dropping = Dropping(plan)
-    made = (dropping.again(*choice) for choice in dict.fromkeys(_choices(dropping)))
     smallest = whole
-    for again in sorted((a for a in made if a is not None), key=lambda a: a.cost_bytes):
+    for again in _by_cost(plan):
         peak = needed_bytes(memory(again.plan))
         if peak <= budget_bytes:
             return _noted(again.plan, again.items, budget_bytes, peak)
@@ -59,7 +59,21 @@ def within(plan: Plan, budget_bytes: int) -> Plan:
                       f"{whole}. A smaller batch needs less")
 
 
-def _noted(plan: Plan, again: tuple, budget_bytes: int, peak: int) -> Plan:
+def _by_cost(plan: Plan) -> list[Again]:
+    """The plans in which something is dropped, the cheapest first, without those that need more live bytes than a cheaper one."""
+    dropping = Dropping(plan)
+    made = [again for choice in dict.fromkeys(_choices(dropping)) if (again := dropping.again(*choice)) is not None]
+    least = math.inf
+    found: list[Again] = []
+    for again in sorted(made, key=lambda again: again.cost_bytes):
+        live_bytes = peak_bytes(again.plan, range(len(again.plan.items)))
+        if live_bytes < least:
+            least = live_bytes
+            found.append(again)
+    return found
+
+
+def _noted(plan: Plan, again: tuple[Item, ...], budget_bytes: int, peak: int) -> Plan:
     flops, moved = sum(i.flops for i in again), sum(i.bytes for i in again)
     return replace(plan, notes=(*plan.notes, f"budget {budget_bytes} bytes, needed {peak}; computed again: {len(again)} items, "
                                              f"{flops} flops, {moved} bytes moved"))
@@ -71,7 +85,7 @@ def _choices(dropping: Dropping) -> Iterator[_Choice]:
     if not values:
         return
     total = sum(map(dropping.size, values))
-    rates = {b: _rate(dropping, b) for b in values}
+    rates = {b: dropping.rate(b) for b in values}
     cheap = frozenset(b for b in values if rates[b] <= _CHEAP)
     by_rate = sorted(values, key=lambda b: (rates[b], b))
     for share in range(1, _SHARES + 1):
@@ -86,12 +100,6 @@ def _choices(dropping: Dropping) -> Iterator[_Choice]:
                 dropped = frozenset(b for b in left if dropping.made[b] <= end and b not in crossing)
                 yield _Choice(dropped | others - crossing, crossing)
                 yield _Choice(dropped | others, crossing - others)
-
-
-def _rate(dropping: Dropping, b: int) -> float:
-    """What computing one byte of a value again costs, if nothing else is dropped."""
-    again = dropping.again([b])
-    return float("inf") if again is None else again.cost_bytes / dropping.size(b)
 
 
 def _first(dropping: Dropping, values: Iterable[int], size_bytes: int) -> Iterator[int]:
@@ -125,7 +133,7 @@ def _places(dropping: Dropping) -> list[tuple[int, int]]:
 
 
 def _cuts(dropping: Dropping, values: list[int], places: list[tuple[int, int]], most: int) -> tuple[int, ...]:
-    """Where to cut so that no segment makes more than `most` bytes of the values, if it can be helped, and least crosses the cuts."""
+    """Where to cut: no segment makes more than `most` bytes of the values, if it can be helped, and least crosses the cuts."""
     ends = [dropping.made[b] for b in values]
     sums = [0]
     for b in values:

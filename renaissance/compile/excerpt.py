@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from dataclasses import replace
+from typing import Any
 
 from renaissance.compile.describe import cost, name_of
 from renaissance.ir.plan import (
@@ -126,7 +127,7 @@ def _without_idle(spec: Spec, operands: tuple[Operand, ...]) -> tuple[Spec, tupl
         if isinstance(spec, Nest):
             return replace(spec, stages=tuple(replace(s, body=body(s.body), stores=stores(s.stores)) for s in spec.stages))
         assert isinstance(spec, (Contraction, Depthwise, Winograd))
-        changes = {part: body(getattr(spec, part)) for part in _inputs(spec)}
+        changes: dict[str, Any] = {part: body(getattr(spec, part)) for part in _inputs(spec)}
         if isinstance(spec, Winograd):
             used.add(spec.u)
             changes["u"] = place.get(spec.u, spec.u)
