@@ -72,7 +72,7 @@ class Program:
     form says which they are: its order may be another than that of the graph of composed nodes, and some may not be needed.
     """
 
-    def __init__(self, graph: Graph, on: str):
+    def __init__(self, graph: Graph, on: str, budget_bytes: int | None = None):
         whole = expanded(graph)
         linear = Linear.of(whole)
         self._inputs, self._scalars = _picker(linear.leaves, graph.leaves), _picker(linear.scalars, graph.scalars)
@@ -83,10 +83,11 @@ class Program:
             self.executable: Any = ReferenceExecutable(graph)
         else:
             target, threads = host_target(), settings().threads
-            text = hashlib.sha256(repr((_KEY_FORM, linear.key, target)).encode()).hexdigest()
+            key = (_KEY_FORM, linear.key, target) if budget_bytes is None else (_KEY_FORM, linear.key, target, budget_bytes)
+            text = hashlib.sha256(repr(key).encode()).hexdigest()
             self.plan = load_plan(text)
             if self.plan is None:
-                self.plan = compile_graph(graph, target)
+                self.plan = compile_graph(graph, target, budget_bytes=budget_bytes)
                 store_plan(text, self.plan)
             self.executable = (null if on == "null" else cpu).link(self.plan, target, threads)
 
@@ -138,17 +139,22 @@ def host_target() -> Target:
     return _target
 
 
-def program(linear: Linear, outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]]) -> Program:
+def program(linear: Linear, outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]],
+            budget_bytes: int | None = None) -> Program:
     """The program of a graph: one made before for the same structure, if it is still kept, else a new one.
 
-    The reference executor keeps the graph itself, leaves and all, so its programs are not kept.
+    The reference executor keeps the graph itself, leaves and all, so its programs are not kept; a budget means nothing to it.
+
+    budget_bytes  the most memory that inputs, outputs and arena may take together; None: no bound
+    raises        BudgetError where no plan needs so little
     """
     on = _executor.get()
-    found = _programs.get(linear.key) if on == "cpu" else None
+    key = linear.key if budget_bytes is None else (linear.key, budget_bytes)
+    found = _programs.get(key) if on == "cpu" else None
     if found is None:
-        found = Program(Graph(tuple(linear.leaves), tuple(linear.scalars), tuple(outputs), tuple(assigns)), on)
+        found = Program(Graph(tuple(linear.leaves), tuple(linear.scalars), tuple(outputs), tuple(assigns)), on, budget_bytes)
         if on == "cpu":
-            _programs.put(linear.key, found)
+            _programs.put(key, found)
     return found
 
 

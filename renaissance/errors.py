@@ -37,6 +37,10 @@ class PlanError(RenaissanceError):
     """The compiler met a graph it has no rule for, or a plan broke one of its own invariants."""
 
 
+class BudgetError(RenaissanceError, ValueError):
+    """A memory budget cannot be met; the message names the smallest that can. Nothing was run when this is raised."""
+
+
 class KernelError(RenaissanceError):
     """No kernel exists for an operation on this Target."""
 

@@ -8,6 +8,7 @@ the new state can write it at once. Keeps what each item computes. Never lets a 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from renaissance.ir.plan import Operand, Plan
@@ -172,7 +173,7 @@ def _arena_touches(plan: Plan) -> tuple[list[set[int]], dict[int, _Use]]:
     return touched, uses
 
 
-def peak_bytes(plan: Plan, numbers: list[int]) -> int:
+def peak_bytes(plan: Plan, numbers: Iterable[int]) -> int:
     """The most arena bytes that are live at once when items run in this order (nothing shared in place)."""
     touched, uses = _arena_touches(plan)
     live = most = 0

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from renaissance.compile.budget import within
 from renaissance.compile.cut import cut
 from renaissance.compile.distribute import distribute
 from renaissance.compile.engines import engines
@@ -43,23 +44,34 @@ PASSES = (
 )
 
 
-def compile_graph(graph: Graph, target: Target, *, stop: str | None = None, verify: bool = False,
+def passes(budget_bytes: int | None = None) -> tuple[Pass, ...]:
+    """The passes, with one more where memory is bounded."""
+    if budget_bytes is None:
+        return PASSES
+    reason = "after order, which says what lies idle and for how long; before memory, which places the copies as well"
+    return (*PASSES[:-1], Pass("budget", lambda plan, target: within(plan, budget_bytes), reason), PASSES[-1])
+
+
+def compile_graph(graph: Graph, target: Target, *, budget_bytes: int | None = None, stop: str | None = None, verify: bool = False,
                   timings: dict[str, float] | None = None) -> Plan:
     """The plan of a graph for a machine.
 
     graph    what to compute
     target   the machine
+    budget_bytes  the most memory that inputs, outputs and arena may take together; None: no bound
     stop     name of the pass after which to return what there is (a Graph or an unfinished Plan)
     verify   check graph or plan after each pass
     timings  filled with milliseconds by pass
-    raises   PlanError for a graph the compiler has no rule for; ArgumentError for an unknown pass
+    raises   PlanError for a graph the compiler has no rule for; BudgetError for a budget that no plan meets; ArgumentError for
+             an unknown pass
     """
-    if stop is not None and stop not in [p.name for p in PASSES]:
-        raise ArgumentError(f"stop: no pass is called {stop!r}; the passes are {', '.join(p.name for p in PASSES)}")
+    steps = passes(budget_bytes)
+    if stop is not None and stop not in [p.name for p in steps]:
+        raise ArgumentError(f"stop: no pass is called {stop!r}; the passes are {', '.join(p.name for p in steps)}")
     program: Any = graph
     if verify:
         verify_graph(graph)
-    for step in PASSES:
+    for step in steps:
         start = time.perf_counter()
         program = step.run(program, target)
         if timings is not None:

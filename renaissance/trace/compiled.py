@@ -7,7 +7,7 @@ import functools
 import inspect
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from renaissance.tensor import Tensor, as_tensor, tracing
 from renaissance.trace.entry import Entry, Result
 from renaissance.trace.number import Looked
 from renaissance.trace.recorder import Recorder
+from renaissance.trace.size import parsed_size
 from renaissance.tree import build_tree, flatten_tree
 
 ENTRIES = 256  # signatures that a compiled function keeps, those used last
@@ -63,9 +64,10 @@ class _Numbers:
 class CompiledFunction:
     """What @rn.compile makes of a function; see there."""
 
-    def __init__(self, function: Callable[..., Any]):
+    def __init__(self, function: Callable[..., Any], budget_bytes: int | None = None):
         functools.update_wrapper(self, function)
         self._function = function
+        self._budget_bytes = budget_bytes
         self._entries: Recent[list[Entry]] = Recent(ENTRIES)
         self._numbers: Recent[_Numbers] = Recent(ENTRIES)
         self._last: tuple[Any, ...] | None = None  # signature of the last call of plain tensors, and its entry
@@ -74,7 +76,7 @@ class CompiledFunction:
         return self if instance is None else _Method(self, instance)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
-        return CompiledFunction(copy.deepcopy(self._function, memo))
+        return CompiledFunction(copy.deepcopy(self._function, memo), self._budget_bytes)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if tracing.recorder is not None or tracing.inlined or engine.inspector is not None:
@@ -185,7 +187,7 @@ class CompiledFunction:
             leaves: list[Any] = []
             returned = flatten_tree(self._function(*args, **kwargs), leaves)
             results = [Result.of(x, recorder) for x in leaves]
-        return Entry(recorder, returned, results)
+        return Entry(recorder, returned, results, self._budget_bytes)
 
 
 class _Method(functools.partial):
@@ -231,7 +233,11 @@ def _same(a: Any, b: Any) -> bool:
     return bool(np.all(equal))
 
 
-def compile(function: Callable[..., Any]) -> CompiledFunction:
+@overload
+def compile(function: Callable[..., Any], *, memory_budget: int | str | None = None) -> CompiledFunction: ...
+@overload
+def compile(*, memory_budget: int | str | None = None) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
+def compile(function: Callable[..., Any] | None = None, *, memory_budget: int | str | None = None) -> Any:
     """Run a function of tensors as one compiled plan: forward, backward and update fused, in one memory arena.
 
     The function is traced once for each signature (shapes and dtypes of tensors, values of other arguments; executor, precision
@@ -241,13 +247,26 @@ def compile(function: Callable[..., Any]) -> CompiledFunction:
     The 256 signatures used last are kept. Results are bit-equal to the uncompiled function's; no gradient goes through them: call
     backward() inside.
 
-    function  takes and returns tensors, numbers, strings, and tuples, lists and dicts of them
-    returns   a function with the same arguments and results
-    raises    TraceError where a value is read inside, or where a captured Python value changes between the calls
-    source    definition
+    function       takes and returns tensors, numbers, strings, and tuples, lists and dicts of them; without it, as in
+                   `@rn.compile(memory_budget="1.5 GiB")`, the decorator is returned
+    memory_budget  the most memory each plan may need in all (inputs, that is parameters, state and data, with outputs and
+                   scratch memory): bytes, or text such as '1.5 GiB'. Values are dropped and computed again so that it suffices,
+                   which changes no bit; None: no bound
+    returns        a function with the same arguments and results
+    raises         TraceError where a value is read inside, or where a captured Python value changes between the calls;
+                   ArgumentError for a budget that is no size; BudgetError, by the first call and before anything runs, for one
+                   that cannot be met: it names the smallest that can
+    source         definition
     """
+    budget_bytes = None if memory_budget is None else parsed_size(memory_budget)
+    if function is None:
+        return lambda function: CompiledFunction(_checked(function), budget_bytes)
+    return CompiledFunction(_checked(function), budget_bytes)
+
+
+def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     if not callable(function):
         raise TraceError(f"compile takes a function, got {type(function).__name__}")
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         raise TraceError("compile takes a plain function, not a generator or coroutine")
-    return CompiledFunction(function)
+    return function

@@ -104,7 +104,7 @@ class Entry:
     runs               how often it ran
     """
 
-    def __init__(self, recorder: Recorder, skeleton: Any, results: Sequence[Result]):
+    def __init__(self, recorder: Recorder, skeleton: Any, results: Sequence[Result], budget_bytes: int | None = None):
         kept = [(slot, g) for slot, g in recorder.graded if isinstance(g, Node)]
         computed = [r.node for r in results if r.node is not None]
         self.skeleton = skeleton
@@ -130,7 +130,7 @@ class Entry:
         writes = bool(recorder.written or recorder.graded)
         self._captured = recorder.captured if writes or recorder.aliased else {}
         self._aliased = {i: recorder.flat[i] for i in recorder.aliased}
-        self.program = engine.program(linear, self._nodes, assigns)
+        self.program = engine.program(linear, self._nodes, assigns, budget_bytes)
         self.changes = changes.count
         self.runs = 0
 

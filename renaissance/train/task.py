@@ -58,6 +58,7 @@ class Task:
     seed         of order, augmentation and dropout; the default generator serves the run and is then as it was before
     clip_norm    largest common norm of the gradients; None: no limit
     target_top1  stop once validation reaches this share; None: never
+    memory_budget  the most memory a step may need in all, as bytes or as text such as '1.5 GiB' (see rn.compile); None: no bound
     out          folder for checkpoints, one after each epoch: the last three and the best are kept; None: none are written
     show         print the epoch table and the progress bar
     raises       ArgumentError for values out of range
@@ -68,7 +69,7 @@ class Task:
 
     def __init__(self, model: Module, dataset: Dataset, *, loss: Any, optimizer: Optimizer, epochs: int, batch_size: int,
                  precision: str = "fp32", seed: int = 0, clip_norm: float | None = None, target_top1: float | None = None,
-                 out: str | Path | None = None, show: bool = True):
+                 memory_budget: int | str | None = None, out: str | Path | None = None, show: bool = True):
         _check_numbers(epochs=epochs, batch_size=batch_size, seed=seed, clip_norm=clip_norm, target_top1=target_top1)
         _check_optimizer(model, optimizer)
         with precision_of(precision):
@@ -87,8 +88,8 @@ class Task:
         self._epoch, self._position = 0, 0
         self._number_arrays: dict[int, tuple[np.ndarray, Tensor]] = {}
         self._own_folders: set[Path] = set()
-        self.train_step = compile(self._train_step)
-        self.validation_step = compile(self._validation_step)
+        self.train_step = compile(self._train_step, memory_budget=memory_budget)
+        self.validation_step = compile(self._validation_step, memory_budget=memory_budget)
 
     # ---- the two steps -------------------------------------------------------------------------------------------------
 
