@@ -66,6 +66,7 @@ def plan_text(title: str, layers: Sequence[Layer], plan: Plan, peaks: Peaks) -> 
         f"{len(plan.items)} kernels, {1e-6 * sum(i.flops for i in plan.items):,.1f} MFLOP, "
         f"{sum(i.bytes for i in plan.items) / _MIB:,.1f} MiB moved", "",
         f"peak memory     {total.total_bytes / _MIB:.2f} MiB ({memory})",
+        *(f"memory {note}" for note in plan.notes if note.startswith("budget")),
         f"predicted step  {total.predicted_s * 1e3:.3f} ms, assuming {peaks.f32_flops_per_s * 1e-9:,.0f} GFLOP/s in float32, "
         f"{peaks.bf16_flops_per_s * 1e-9:,.0f} in bfloat16 and {peaks.bytes_per_s * 1e-9:,.0f} GB/s",
     ])

@@ -10,6 +10,7 @@ import pytest
 import renaissance as rn
 from renaissance import data, nn, optim
 from renaissance.config import settings
+from renaissance.errors import BudgetError
 from renaissance.ir.target import Target
 from renaissance.train.plan_text import layers_of
 
@@ -86,3 +87,19 @@ def test_layers_in_the_order_of_their_calls():
     once, again = [("inner.0", "Linear", "2x4", 20), ("inner.1", "ReLU", "2x4", 0)], ("inner.0", "Linear", "2x4", 0)
     assert rows == [*once, again, once[1], ("-", "Twice", "2x4", 4)]
     assert sum(row[3] for row in rows) == sum(p.size for p in model.parameters())
+
+
+def test_a_budget_is_kept_to_and_told_of(fixed_machine):
+    def deep(budget):
+        rn.seed(0)
+        layers = [layer for i in range(8) for layer in (nn.Linear(64 if i else 3, 64), nn.Tanh())]
+        dataset = data.ArrayDataset([[1.0, 2.0, 3.0]] * 512, [[1.0]] * 512)
+        model = nn.Sequential(*layers, nn.Linear(64, 1))
+        return small_task(dataset, model, loss=nn.MSELoss(), batch_size=512, memory_budget=budget)
+
+    whole = deep(None).dry_run()
+    budget = whole.total_bytes - whole.arena_bytes // 4
+    assert deep(budget).dry_run().total_bytes <= budget < whole.total_bytes
+    assert f"memory budget {budget} bytes, needed " in deep(budget).compile()
+    with pytest.raises(BudgetError, match="smallest budget"):
+        deep("1 KiB").compile()
