@@ -17,6 +17,7 @@ from renaissance.kernels.loops import I1, I64, PTR, Builder, Module, Type, Value
 from renaissance.kernels.numbers import to_memory
 from renaissance.kernels.schedules.microkernel import Unit
 from renaissance.kernels.schedules.tiling import ceil_div
+from renaissance.kernels.schedules.walk import divide
 
 NUMBERS = (*(f"{name}{axis}" for name in ("count", "taps", "stride", "low", "dilation", "spread", "size") for axis in range(3)),
            "rows", "columns", "first", "end", "pitch")
@@ -61,6 +62,25 @@ def band_numbers(image: Image | Depthwise, windows: int, pitch: int) -> tuple[di
     end = max(0, min(image.extents[3], (columns - 1 - image.lows[2]) // spread[2] + 1))
     numbers |= {"rows": rows, "columns": columns, "first": first, "end": end, "pitch": pitch}
     return numbers, image.kernel[0] * rows * columns * pitch
+
+
+class Numbers:
+    """Numbers of an argument block as one function of a kernel sees them, by name."""
+
+    def __init__(self, b: Builder, at: Value, names: Sequence[str]):
+        self.b = b
+        self.numbers = {n: b.load(b.offset(at, 8 * i), I64) for i, n in enumerate(names)}
+
+    def __getitem__(self, name: str) -> Value:
+        return self.numbers[name]
+
+    def divided(self, x: Value, name: str) -> tuple[Value, Value]:
+        """Quotient and remainder of a count by a number."""
+        return divide(self.b, x, self[name])
+
+    def scratch(self, name: str) -> Value:
+        """The address of a part of scratch that begins at a number."""
+        return self.b.offset(self.b.param("scratch"), self[name])
 
 
 class Band:

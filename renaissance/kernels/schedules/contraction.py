@@ -25,7 +25,7 @@ from renaissance.kernels.schedules.image import room_bytes as image_room_bytes
 from renaissance.kernels.schedules.microkernel import Unit, unit_for
 from renaissance.kernels.schedules.packing import copy_cycles, stage_pitch
 from renaissance.kernels.schedules.source import packing_way, plain_access, source, turned
-from renaissance.kernels.schedules.tiling import Copies, Tiling, ceil_div, choose, even, round_up
+from renaissance.kernels.schedules.tiling import Copies, Tiling, ceil_div, choose, even, laid_out, round_up
 from renaissance.kernels.schedules.walk import Recipe
 
 _DTYPES = (float32, bfloat16, float64)
@@ -92,7 +92,7 @@ def _row_numbers(spec: Contraction, tiling: Tiling, recipe: Recipe, target: Targ
     group_tiles = min(tiling.tiles, tiling.group_tiles, _ROW_GROUP)
     band_panels = even(tiling.panels, max(1, target.l2_bytes * 3 // 8 // b_step))
     sums_row = (ceil_div(band_panels * tiling.width * unit.bytes, 64) | 1) * 64  # odd, so that rows do not collide
-    numbers, end = _laid_out({
+    numbers, end = laid_out({
         "a_at": 0 if recipe.a.way == "direct" else group_tiles * shared["a_step"], "b_at": band_panels * b_step,
         "sums_at": tiling.rows * sums_row, "room_at": room})
     bands = ceil_div(tiling.panels, band_panels)
@@ -109,16 +109,6 @@ def _shared_numbers(spec: Contraction, tiling: Tiling, recipe: Recipe) -> tuple[
     if isinstance(recipe.b, ImageSource):
         room = max(room, image_room_bytes(tiling.unit, tiling.vectors))
     return {"m": spec.m, "n": spec.n, "k": spec.k, "a_step": a_step, "pitch": pitch}, room
-
-
-def _laid_out(sizes: dict[str, int]) -> tuple[dict[str, int], int]:
-    """Where parts of scratch begin, one behind the other, and the end."""
-    starts: dict[str, int] = {}
-    end = 0
-    for name, size in sizes.items():
-        starts[name] = end
-        end += size
-    return starts, end
 
 
 def _along_rows(spec: Contraction) -> Contraction:
@@ -149,7 +139,7 @@ def _numbers(spec: Contraction, tiling: Tiling, recipe: Recipe) -> tuple[dict[st
     """The numbers of the argument block, and the bytes of scratch."""
     unit, shared, room = tiling.unit, *_shared_numbers(spec, tiling, recipe)
     sums_step = round_up(tiling.rows * tiling.width * unit.bytes, 64)
-    numbers, end = _laid_out({
+    numbers, end = laid_out({
         "a_at": 0 if recipe.a.way == "direct" else tiling.group_tiles * shared["a_step"],
         "b_at": round_up(tiling.k_block * tiling.width * unit.bytes, 64),
         "sums_at": sums_step * (tiling.group_tiles * tiling.band_panels if tiling.k_blocks > 1 else 1),

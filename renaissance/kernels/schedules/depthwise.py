@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from renaissance.ir.dtype import float64
 from renaissance.ir.plan import Depthwise, Item
 from renaissance.ir.target import Target
-from renaissance.kernels.loops import I64, PTR, Builder, Module, Value
+from renaissance.kernels.loops import I64, PTR, Builder, Module
 from renaissance.kernels.lowered import Lowered, Slot, code_key
 from renaissance.kernels.schedules.band import NUMBERS as BAND_NUMBERS
-from renaissance.kernels.schedules.band import Band, BandOperand, band_numbers, clearer, filler
+from renaissance.kernels.schedules.band import Band, BandOperand, Numbers, band_numbers, clearer, filler
 from renaissance.kernels.schedules.epilogue import Epilogue, epilogue, finisher
 from renaissance.kernels.schedules.microkernel import Unit
-from renaissance.kernels.schedules.tiling import ceil_div, even, round_up
+from renaissance.kernels.schedules.tiling import ceil_div, even, laid_out, round_up
 
 _AT_ONCE = (8, 4, 1)  # neighbouring windows that are computed together
 _ACCUMULATORS = 9     # taps that are summed together
@@ -89,43 +89,29 @@ def _numbers(spec: Depthwise, unit: Unit, target: Target, threads: int) -> tuple
     numbers, size = band_numbers(spec, band, pitch)
     sizes = {"image": size, "right_at": (band * spec.windows[2] if spec.sums else t * r * s) * pitch,
              "sums_at": (t * r * s if spec.sums else spec.windows[2]) * pitch, "table_at": 8 * t * r * s}
-    end = 0
-    for name, size in sizes.items():
-        numbers[name] = end
-        end += round_up(size, 64)
+    starts, end = laid_out(sizes)
+    numbers |= starts
     numbers |= {"channels": channels, "block": block, "blocks": blocks, "band": band, "bands": bands}
     return numbers, planes * bands, end
 
 
-class _Chunk:
+class _Chunk(Numbers):
     """The argument block, and which part of the work a chunk is."""
 
     def __init__(self, b: Builder, recipe: Recipe):
-        self.b = b
         args = b.param("args")
         self.right_args = b.offset(args, recipe.image.size_bytes)
         numbers = b.offset(self.right_args, recipe.right.size_bytes)
+        super().__init__(b, numbers, NUMBERS)
         self.end_args = b.offset(numbers, 8 * len(NUMBERS))
-        self.numbers = {n: b.load(b.offset(numbers, 8 * i), I64) for i, n in enumerate(NUMBERS)}
-        rest, block = self._divided(b.param("chunk"), "blocks")
+        rest, block = self.divided(b.param("chunk"), "blocks")
         self.leaf = rest  # (image, plane, band)
-        rest, band = self._divided(rest, "bands")
-        image, plane = self._divided(rest, "count0")
+        rest, band = self.divided(rest, "bands")
+        image, plane = self.divided(rest, "count0")
         self.channel = b.mul(block, self["block"])
         self.width = b.min(self["block"], b.sub(self["channels"], self.channel))
         row = b.mul(band, self["band"])
         self.band = Band(b, self.numbers, b.param("scratch"), image, plane, row, b.min(self["band"], b.sub(self["count1"], row)))
-
-    def __getitem__(self, name: str) -> Value:
-        return self.numbers[name]
-
-    def _divided(self, x: Value, name: str) -> tuple[Value, Value]:
-        b = self.b
-        quotient = b.udiv(x, self[name])
-        return quotient, b.sub(x, b.mul(quotient, self[name]))
-
-    def scratch(self, name: str) -> Value:
-        return self.b.offset(self.b.param("scratch"), self[name])
 
 
 def _build(name: str, recipe: Recipe, target: Target) -> Module:

@@ -161,3 +161,13 @@ def ceil_div(x: int, y: int) -> int:
 
 def round_up(x: int, to: int) -> int:
     return ceil_div(x, to) * to
+
+
+def laid_out(sizes: dict[str, int]) -> tuple[dict[str, int], int]:
+    """Where parts of scratch begin, each at a cache line, one behind the other, and the end."""
+    starts: dict[str, int] = {}
+    end = 0
+    for name, size in sizes.items():
+        starts[name] = end
+        end += round_up(size, 64)
+    return starts, end

@@ -17,12 +17,12 @@ from renaissance.ir.target import Target
 from renaissance.kernels.loops import I1, I64, PTR, Builder, Module, Value
 from renaissance.kernels.lowered import Lowered, Slot, code_key
 from renaissance.kernels.schedules.band import NUMBERS as BAND_NUMBERS
-from renaissance.kernels.schedules.band import Band, BandOperand, band_numbers, clearer, filler, row_count
+from renaissance.kernels.schedules.band import Band, BandOperand, Numbers, band_numbers, clearer, filler, row_count
 from renaissance.kernels.schedules.epilogue import Epilogue, Panel, epilogue, finisher, panel_kinds
 from renaissance.kernels.schedules.microkernel import Unit, microkernel, unit_for
 from renaissance.kernels.schedules.packing import packer, stage_pitch
 from renaissance.kernels.schedules.source import Source, address, packing_way, source, step
-from renaissance.kernels.schedules.tiling import ceil_div, even, heights, panels_of, round_up
+from renaissance.kernels.schedules.tiling import ceil_div, even, heights, laid_out, panels_of, round_up
 from renaissance.kernels.schedules.walk import either
 
 NUMBERS = (*BAND_NUMBERS, "images", "images_each", "image_blocks", "band_bytes", "each", "n", "k", "band", "bands", "parts",
@@ -107,10 +107,8 @@ def _numbers(spec: Contraction, recipe: Recipe, panels: int, target: Target, thr
     sizes = {"band_at": images_each * band_bytes + slack, "table_at": 8 * runs,
              "b_at": round_up(units, unit.lanes) * width * unit.bytes,
              "sums_at": recipe.heights[0] * width * unit.bytes, "room_at": stage * unit.lanes if recipe.b.way == "staged" else 0}
-    end = 0
-    for name, size in sizes.items():
-        numbers[name] = end
-        end += round_up(size, 64)
+    starts, end = laid_out(sizes)
+    numbers |= starts
     parts = ceil_div(panels, part_panels)
     numbers |= {"images": image.extents[0], "images_each": images_each, "image_blocks": image_blocks, "band_bytes": band_bytes,
                 "each": each, "n": spec.n, "k": spec.k, "band": band, "bands": bands, "parts": parts,
@@ -119,19 +117,18 @@ def _numbers(spec: Contraction, recipe: Recipe, panels: int, target: Target, thr
     return numbers, planes * bands * parts, end
 
 
-class _Chunk:
+class _Chunk(Numbers):
     """The argument block, and which part of the work a chunk is."""
 
     def __init__(self, b: Builder, recipe: Recipe):
-        self.b = b
         self.b_args = b.offset(b.param("args"), recipe.image.size_bytes)
         numbers = b.offset(self.b_args, recipe.b.size_bytes)
+        super().__init__(b, numbers, NUMBERS)
         self.end_args = b.offset(numbers, 8 * len(NUMBERS))
-        self.numbers = {n: b.load(b.offset(numbers, 8 * i), I64) for i, n in enumerate(NUMBERS)}
-        rest, part = self._divided(b.param("chunk"), "parts")
-        rest, band = self._divided(rest, "bands")
-        rest, plane = self._divided(rest, "count0")
-        self.group, block = self._divided(rest, "image_blocks")
+        rest, part = self.divided(b.param("chunk"), "parts")
+        rest, band = self.divided(rest, "bands")
+        rest, plane = self.divided(rest, "count0")
+        self.group, block = self.divided(rest, "image_blocks")
         self.plane = plane
         self.first_image = b.mul(block, self["images_each"])
         self.images = b.min(self["images_each"], b.sub(self["images"], self.first_image))
@@ -140,22 +137,11 @@ class _Chunk:
         self.first_panel = b.mul(part, self["part_panels"])
         self.end_panel = b.min(b.add(self.first_panel, self["part_panels"]), self["panels"])
 
-    def __getitem__(self, name: str) -> Value:
-        return self.numbers[name]
-
-    def _divided(self, x: Value, name: str) -> tuple[Value, Value]:
-        b = self.b
-        quotient = b.udiv(x, self[name])
-        return quotient, b.sub(x, b.mul(quotient, self[name]))
-
     def band(self, place: Value) -> Band:
         """The band of an image of the chunk."""
         b = self.b
         start = b.offset(b.param("scratch"), b.mul(place, self["band_bytes"]))
         return Band(b, self.numbers, start, b.add(self.first_image, place), self.plane, self.row, self.rows)
-
-    def scratch(self, name: str) -> Value:
-        return self.b.offset(self.b.param("scratch"), self[name])
 
 
 def _build(name: str, recipe: Recipe, target: Target) -> Module:
