@@ -240,7 +240,10 @@ class Partition:
                     self._try_merge(g, self._number[base])
 
     def _merge_independent(self) -> None:
-        """Put together groups over one space that are small, or lie near each other and read the same values."""
+        """Put together groups over one space that are small, or lie near each other and read the same values.
+
+        Small updates of state stay apart: those of all parameters are one piece of code, every set of them would be another.
+        """
         table: dict[int, list[int]] = {}
         for g, group in self._groups.items():
             if group.kind in ("map", "row") and g not in self._closed:
@@ -250,8 +253,13 @@ class Partition:
         for points, numbers in table.items():
             for i, a in enumerate(numbers):
                 for b in numbers[i + 1:]:
-                    if a in self._groups and b in self._groups and (4 * points <= SMALL_BYTES or self._akin(a, b)):
+                    if a in self._groups and b in self._groups and (
+                            4 * points <= SMALL_BYTES and not self._are_updates(a, b) or self._akin(a, b)):
                         self._try_merge(a, b)
+
+    def _are_updates(self, *groups: int) -> bool:
+        """Whether each of some groups makes pieces of new state."""
+        return all(any(map(self._storage.is_piece_of_state, self._groups[g].members)) for g in groups)
 
     def _akin(self, a: int, b: int) -> bool:
         """Whether two groups lie near each other and read the same large values."""
@@ -259,9 +267,11 @@ class Partition:
         near = self._position[second.members[0]] - self._position[first.members[-1]] <= NEAR_NODES
         return near and bool(self._large_reads(first) & self._large_reads(second))
 
-    def _large_reads(self, group: Group) -> set[Node]:
-        """What a group reads with about one value per point."""
-        return {link.base for n in group.members for link in self.links[n] if 2 * size(link.base.shape) > _points(group)}
+    def _large_reads(self, group: Group) -> set[Node | tuple[Node, ...]]:
+        """What a group reads with about one value per point; of what has far more values the part that it sees."""
+        points = _points(group)
+        links = {link for n in group.members for link in self.links[n] if 2 * size(link.base.shape) > points}
+        return {link.path if size(link.base.shape) > 2 * points else link.base for link in links}
 
 
 def _points(group: Group) -> int:

@@ -37,6 +37,8 @@ def simplified(nest: Nest, fixed: int) -> Nest:
     """
     free = len(nest.extents) - fixed
     kept = [d for d in range(free) if nest.extents[d] != 1]
+    if fixed == 2 and free and not kept:
+        kept = [free - 1]  # one block of columns takes the code of several
     stores = [store.access.strides for s in nest.stages for store in s.stores]
     if fixed == 0 and stores:
         kept.sort(key=lambda d: -abs(stores[0][d]))

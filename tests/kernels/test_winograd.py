@@ -9,6 +9,7 @@ import pytest
 
 from renaissance.ir import dtype as dt
 from renaissance.kernels.lower import lower
+from renaissance.kernels.schedules.winograd import in_two
 from renaissance.ops.winograd import WINOGRAD_SUMS, WINOGRAD_WEIGHTS
 from tests.kernels.filtering import (
     Case,
@@ -168,6 +169,23 @@ def test_an_epilogue_with_several_results(target, words):
     want = direct(case, x, case.kernels()) + words * bias.astype(np.float64)
     assert_near(second.T.reshape(want.shape), want)
     assert_near(first.astype(np.float32), np.maximum(want + rest, 0), 1e-2)
+
+
+def test_two_heights_of_register_tiles_cover_any_count_of_rows():
+    for heights in ((14, 8), (6, 4), (1, 1)):
+        for rows in range(1, 200):
+            high, low = in_two(rows, heights)
+            covered = high * heights[0] + low * heights[1]
+            least = min(a * heights[0] + b * heights[1] for a in range(201) for b in range(30)
+                        if a * heights[0] + b * heights[1] >= rows) if rows < 40 else covered
+            assert rows <= covered == least
+            assert rows < 36 or covered - rows <= 1
+
+
+def test_shapes_share_their_code():
+    shapes = [Case(16, 56, 56, 128, 128), Case(16, 28, 28, 256, 256), Case(16, 14, 14, 512, 512), Case(128, 32, 32, 64, 64)]
+    items = [*map(forward, shapes), *(sums(case, 4, 2) for case in shapes)]
+    assert len({lower(item, HOST, 2).key for item in items}) == 2
 
 
 def test_small_work_is_one_chunk_and_large_work_is_shared():

@@ -10,6 +10,7 @@ Expected: with some hundred channels 60 % of the multiply-add peak, counted in m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from renaissance.ir.plan import Item, Winograd
@@ -35,7 +36,7 @@ from renaissance.kernels.schedules.winograd_tiles import (
 )
 from renaissance.kernels.schedules.winograd_transforms import DATA, PLACES, square
 
-_NUMBERS = ("tiles", "grid", "across", "low0", "low1", "p", "q", "c", "k", "block", "rows", "panels", "parts", "part_panels",
+_NUMBERS = ("tiles", "grid", "across", "low0", "low1", "p", "q", "c", "k", "block", "high_rows", "panels", "parts", "part_panels",
             "u_step", "v_row", "v_step", "m_step", "m_at", "room_at")
 _SMALL_FLOPS = 400_000   # less than this is not worth a second thread
 _PER_THREAD = 4          # from so many chunks for each thread on they need not be a multiple of the threads
@@ -48,12 +49,16 @@ _NEAR = 16               # so many second-level caches fit into the last one
 class Cut:
     """How the tiles and panels of a convolution are dealt out.
 
-    rows    tiles in a register tile
-    block   tiles of a chunk; the last block has fewer
-    parts   into how many ranges the panels are cut, each a chunk of its own
+    heights    tiles in a high register tile, and in a low one
+    high_rows  of a block: tiles that are multiplied in high ones, before the others; a multiple of their height
+    held       rows there must be room for: what register tiles cover, which may be more than the block
+    block      tiles of a chunk; the last block has fewer
+    parts      into how many ranges the panels are cut, each a chunk of its own
     """
 
-    rows: int
+    heights: tuple[int, int]
+    high_rows: int
+    held: int
     block: int
     blocks: int
     parts: int
@@ -63,7 +68,8 @@ class Cut:
 def cut(spec: Winograd, target: Target, threads: int) -> Cut:
     """The Cut of a convolution; it changes no bit."""
     tiles, panels = spec.windows.tiles, ceil_div(spec.k, spec.width)
-    highest = register_rows(spec.width // target.lanes, target)
+    heights = register_rows(spec.width // target.lanes, target)
+    highest = heights[0]
     products = spec.windows.terms * spec.c * spec.k
     threads = 1 if 2 * products * tiles < _SMALL_FLOPS else threads
     blocks = ceil_div(tiles, highest * (_REGISTER_TILES if 4 * products <= _NEAR * target.l2_bytes else _MANY_REGISTER_TILES))
@@ -72,13 +78,25 @@ def cut(spec: Winograd, target: Target, threads: int) -> Cut:
     block = ceil_div(tiles, blocks)
     blocks = ceil_div(tiles, block)
     part_panels = ceil_div(panels, min(panels, ceil_div(threads, blocks)))
-    rows = min(range(min(highest, block), max(highest // 2, 1) - 1, -1), key=lambda r: round_up(block, r), default=block)
-    return Cut(rows, block, blocks, ceil_div(panels, part_panels), part_panels)
+    high, low = in_two(block, heights)
+    high_rows = high * heights[0]
+    return Cut(heights, high_rows, high_rows + low * heights[1], block, blocks, ceil_div(panels, part_panels), part_panels)
 
 
-def register_rows(vectors: int, target: Target) -> int:
-    """Rows of a register tile `vectors` wide."""
-    return max(1, min(14, (target.registers - vectors - 1) // vectors))
+def register_rows(vectors: int, target: Target) -> tuple[int, int]:
+    """Rows of the two register tiles `vectors` wide of which every kernel is made: as many as fit, and somewhat over half of it.
+
+    Nearly every count of rows is a sum of the two, so that all shapes share their code.
+    """
+    highest = max(1, min(14, (target.registers - vectors - 1) // vectors))
+    return highest, highest // 2 + 1
+
+
+def in_two(rows: int, heights: tuple[int, int]) -> tuple[int, int]:
+    """How many tiles of each height cover so many rows with the least beyond them; as many high ones as do."""
+    high, low = heights
+    pairs = [(n, max(0, ceil_div(rows - n * high, low))) for n in range(ceil_div(rows, high), -1, -1)]
+    return min(pairs, key=lambda p: p[0] * high + p[1] * low)
 
 
 def lower_winograd(item: Item, spec: Winograd, target: Target, threads: int) -> Lowered:
@@ -91,10 +109,9 @@ def lower_winograd(item: Item, spec: Winograd, target: Target, threads: int) -> 
     """
     windows, size = spec.windows, spec.windows.tile + 2
     chosen = cut(spec, target, threads)
-    held = round_up(chosen.block, chosen.rows)
     v_row = (ceil_div(4 * spec.c, 64) | 1) * 64
-    v_step = (held * v_row // 64 | 1) * 64
-    m_step = (ceil_div(held * spec.width * 4, 64) | 1) * 64
+    v_step = (chosen.held * v_row // 64 | 1) * 64
+    m_step = (ceil_div(chosen.held * spec.width * 4, 64) | 1) * 64
     image = reader(spec.x, item.operands, size=size, tile=windows.tile, extents=windows.image, step_bytes=v_step,
                    tail=spec.c % target.lanes != 0)
     end = epilogue(spec.epilogue, spec.stores, item.operands)
@@ -103,38 +120,40 @@ def lower_winograd(item: Item, spec: Winograd, target: Target, threads: int) -> 
     numbers = {
         "tiles": windows.tiles, "grid": windows.grid[0] * windows.grid[1], "across": windows.grid[1], "low0": windows.lows[0],
         "low1": windows.lows[1], "p": windows.places[0], "q": windows.places[1], "c": spec.c, "k": spec.k, "block": chosen.block,
-        "rows": chosen.rows, "panels": ceil_div(spec.k, spec.width), "parts": chosen.parts, "part_panels": chosen.part_panels,
-        "u_step": spec.c * spec.width * 4, "v_row": v_row, "v_step": v_step, "m_step": m_step, "m_at": m_at, "room_at": room_at}
+        "high_rows": chosen.high_rows, "panels": ceil_div(spec.k, spec.width), "parts": chosen.parts,
+        "part_panels": chosen.part_panels, "u_step": spec.c * spec.width * 4, "v_row": v_row, "v_step": v_step,
+        "m_step": m_step, "m_at": m_at, "room_at": room_at}
     slots: list[Slot] = [("operand", spec.u, 0), *(("int", numbers[n]) for n in _NUMBERS), *image.arguments.slots,
                          *end.arguments.slots]
-    recipe = Recipe(windows.tile, spec.width, chosen.rows, image, end, spec.k % target.lanes != 0)
-    key = code_key(f"winograd{windows.tile}_{chosen.rows}x{spec.width}", recipe.structure())
+    recipe = Recipe(windows.tile, spec.width, chosen.heights, image, end, spec.k % target.lanes != 0)
+    key = code_key(f"winograd{windows.tile}_{spec.width}", recipe.structure())
     return Lowered(key, key, lambda: _build(key, recipe, target), tuple(slots), chosen.blocks * chosen.parts,
                    room_at + room_bytes(size, target))
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that shapes the code: tile, panel, register tile, image, epilogue, whether a vector of k is short."""
+    """Everything that shapes the code: tile, panel, register tiles, image, epilogue, whether a vector of k is short."""
 
     tile: int
     width: int
-    rows: int
+    heights: tuple[int, int]
     image: Reader
     end: Epilogue
     tail: bool
 
     def structure(self) -> object:
         """What makes two pieces of code differ on one Target."""
-        return self.tile, self.width, self.rows, self.image.structure(), self.end.structure(), self.tail
+        return self.tile, self.width, self.heights, self.image.structure(), self.end.structure(), self.tail
 
 
 def _build(name: str, recipe: Recipe, target: Target) -> Module:
     module = Module(name)
     unit = Unit("f32", 1, target.lanes)
     read = read_tile(module, "read", recipe.image, DATA[recipe.tile], target)
-    multiply = microkernel(module, "multiply", unit, rows=recipe.rows, vectors=recipe.width // unit.lanes, a_width=0, direct=True,
-                           aligned=False)
+    vectors = recipe.width // unit.lanes
+    multiply = [microkernel(module, name, unit, rows=rows, vectors=vectors, a_width=0, direct=True, aligned=False)
+                for name, rows in zip(("multiply_high", "multiply_low"), recipe.heights)]
     finish = _finish(module, recipe, target)
     b = module.function(name, [("args", PTR), ("chunk", I64), ("scratch", PTR)])
     walk = _Walk(b, recipe)
@@ -181,16 +200,18 @@ class _Walk:
             b.call(function, self.image_args, n, b.sub(p, self["low0"]), b.sub(q, self["low1"]), b.const(I64, 0), self["c"], to,
                    self.room)
 
-    def multiply(self, function: Builder, count: Value, panel: Value) -> None:
+    def multiply(self, functions: Sequence[Builder], count: Value, panel: Value) -> None:
         """The sums of a panel: xi after xi, so that what U has for it stays near while the block's tiles go by."""
         b, row, terms = self.b, 4 * self.recipe.width, (self.recipe.tile + 2) ** 2
         with b.loop(0, terms) as xi:
             u = b.offset(self.u, b.mul(b.add(b.mul(panel, terms), xi.index), self["u_step"]))
             v = b.offset(b.param("scratch"), b.mul(xi.index, self["v_step"]))
             m = b.offset(self.sums, b.mul(xi.index, self["m_step"]))
-            with b.loop(0, count, self["rows"]) as t:
-                b.call(function, b.offset(v, b.mul(t.index, self["v_row"])), u, b.offset(m, b.mul(t.index, row)),
-                       b.const(I64, row), self["c"], b.const(I64, 0), self["v_row"], b.const(I64, 4))
+            high = b.min(count, self["high_rows"])
+            for function, rows, begin, end in zip(functions, self.recipe.heights, (0, self["high_rows"]), (high, count)):
+                with b.loop(begin, end, rows) as t:
+                    b.call(function, b.offset(v, b.mul(t.index, self["v_row"])), u, b.offset(m, b.mul(t.index, row)),
+                           b.const(I64, row), self["c"], b.const(I64, 0), self["v_row"], b.const(I64, 4))
 
     def finish(self, function: Builder, first: Value, count: Value, panel: Value) -> None:
         """The places of a panel out of its sums."""

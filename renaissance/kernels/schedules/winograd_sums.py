@@ -18,11 +18,11 @@ from renaissance.kernels.lowered import Lowered, Slot, code_key
 from renaissance.kernels.schedules.microkernel import Unit, microkernel
 from renaissance.kernels.schedules.tiling import ceil_div, round_up
 from renaissance.kernels.schedules.walk import divide, either
-from renaissance.kernels.schedules.winograd import register_rows
+from renaissance.kernels.schedules.winograd import in_two, register_rows
 from renaissance.kernels.schedules.winograd_tiles import Reader, read_tile, reader, room_bytes
 from renaissance.kernels.schedules.winograd_transforms import DATA, SPREAD
 
-_NUMBERS = ("tiles", "grid", "across", "low0", "low1", "c", "k", "blocks", "groups", "panels", "parts", "part_panels", "low_rows",
+_NUMBERS = ("tiles", "grid", "across", "low0", "low1", "c", "k", "blocks", "groups", "panels", "parts", "part_panels",
             "high_tiles", "row_tiles", "v_row", "v_step", "z_step", "z_panel", "z_at", "room_at")
 
 
@@ -40,8 +40,7 @@ def lower_sums(item: Item, spec: WinogradSums, target: Target, threads: int) -> 
     part_panels = ceil_div(panels, parts)
     parts = ceil_div(panels, part_panels)
     block = ceil_div(windows.tiles, spec.blocks)
-    row_tiles = ceil_div(spec.c, register_rows(spec.width // target.lanes, target))
-    low_rows, high_tiles = divmod(spec.c, row_tiles)
+    heights, high_tiles, row_tiles = _register_tiles(spec.c, register_rows(spec.width // target.lanes, target))
     v_row = (ceil_div(round_up(spec.c, target.lanes) * 4, 64) | 1) * 64
     v_step = (block * v_row // 64 | 1) * 64
     z_step = (ceil_div(block * spec.width * 4, 64) | 1) * 64
@@ -51,7 +50,7 @@ def lower_sums(item: Item, spec: WinogradSums, target: Target, threads: int) -> 
     numbers = {
         "tiles": windows.tiles, "grid": windows.grid[0] * windows.grid[1], "across": windows.grid[1], "low0": windows.lows[0],
         "low1": windows.lows[1], "c": spec.c, "k": spec.k, "blocks": spec.blocks, "groups": spec.groups, "panels": panels,
-        "parts": parts, "part_panels": part_panels, "low_rows": low_rows, "high_tiles": high_tiles, "row_tiles": row_tiles,
+        "parts": parts, "part_panels": part_panels, "high_tiles": high_tiles, "row_tiles": row_tiles,
         "v_row": v_row, "v_step": v_step, "z_step": z_step, "z_panel": z_panel, "z_at": z_at, "room_at": room_at}
     x = reader(spec.x, item.operands, size=size, tile=windows.tile, extents=windows.image, step_bytes=v_step,
                tail=spec.c % target.lanes != 0)
@@ -59,11 +58,20 @@ def lower_sums(item: Item, spec: WinogradSums, target: Target, threads: int) -> 
                tail=spec.k % target.lanes != 0)
     slots: list[Slot] = [("operand", spec.out, 0), *(("int", numbers[n]) for n in _NUMBERS), *x.arguments.slots,
                          *y.arguments.slots]
-    heights = (low_rows + 1, low_rows) if high_tiles else (low_rows,)
     recipe = Recipe(windows.tile, spec.width, heights, x, y, spec.k % spec.width != 0)
-    key = code_key(f"winograd{windows.tile}_sums_{heights[0]}x{spec.width}", recipe.structure())
+    key = code_key(f"winograd{windows.tile}_sums_{spec.width}", recipe.structure())
     return Lowered(key, key, lambda: _build(key, recipe, target), tuple(slots), spec.groups * parts,
                    room_at + room_bytes(size, target))
+
+
+def _register_tiles(c: int, heights: tuple[int, int]) -> tuple[tuple[int, int], int, int]:
+    """Heights of register tiles that are c rows together, to the row, and how many are high, and there are in all."""
+    high, low = in_two(c, heights)
+    if high * heights[0] + low * heights[1] == c:
+        return heights, high, high + low
+    count = ceil_div(c, heights[0])
+    rows, high = divmod(c, count)
+    return (rows + 1, rows), high, count
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,7 @@ class Recipe:
 
     tile: int
     width: int
-    heights: tuple[int, ...]
+    heights: tuple[int, int]
     x: Reader
     y: Reader
     short: bool
@@ -88,8 +96,8 @@ def _build(name: str, recipe: Recipe, target: Target) -> Module:
     read_x = read_tile(module, "read_x", recipe.x, DATA[recipe.tile], target)
     read_y = read_tile(module, "read_y", recipe.y, SPREAD[recipe.tile], target)
     vectors = recipe.width // unit.lanes
-    multiply = [microkernel(module, f"multiply{rows}", unit, rows=rows, vectors=vectors, a_width=0, direct=True, adds=True)
-                for rows in recipe.heights]
+    multiply = [microkernel(module, name, unit, rows=rows, vectors=vectors, a_width=0, direct=True, adds=True)
+                for name, rows in zip(("multiply_high", "multiply_low"), recipe.heights)]
     b = module.function(name, [("args", PTR), ("chunk", I64), ("scratch", PTR)])
     walk = _Walk(b, recipe)
     group, part = divide(b, b.param("chunk"), walk["parts"])
@@ -154,6 +162,7 @@ class _Walk:
     def multiply(self, multiply: list[Builder], group: Value, count: Value, panel0: Value, panels: Value, resume: Value) -> None:
         """Add the products of a block: xi after xi, whose tiles are in the second-level cache while all panels go by."""
         b, width = self.b, self.recipe.width
+        high, low = self.recipe.heights
         step = b.mul(self["c"], 4 * width)
         with b.loop(0, self.terms) as xi, b.loop(0, panels) as panel:
             number = b.add(b.mul(group, self["panels"]), b.add(panel0, panel.index))
@@ -161,7 +170,7 @@ class _Walk:
             z = b.offset(b.offset(self.z, b.mul(panel.index, self["z_panel"])), b.mul(xi.index, self["z_step"]))
             v = b.offset(b.param("scratch"), b.mul(xi.index, self["v_step"]))
             with b.loop(0, self["row_tiles"]) as tile:
-                row = b.add(b.mul(tile.index, self["low_rows"]), b.min(tile.index, self["high_tiles"]))
+                row = b.add(b.mul(tile.index, low), b.mul(b.min(tile.index, self["high_tiles"]), high - low))
                 arguments = (b.offset(v, b.mul(row, 4)), z, b.offset(m, b.mul(row, 4 * width)), b.const(I64, 4 * width), count,
                              resume, b.const(I64, 4), self["v_row"])
                 either(b, b.cmp("lt", tile.index, self["high_tiles"]), multiply, lambda f, to=arguments: b.call(f, *to))

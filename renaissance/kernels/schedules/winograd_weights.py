@@ -27,16 +27,15 @@ _PAIR_COST = 40  # simple operations on one pair of channels, about
 
 @dataclass(frozen=True)
 class Recipe:
-    """What shapes the code of either: its tile and panel, the body (of w, or acc), groups of sums (0: none).
+    """What shapes the code of either: its tile and panel, the body (of w, or acc).
 
     place  slot of the address of what is transformed, or becomes so; then slots of numbers: rows in all and of a chunk, c, k,
-           bytes from one number of a transformed kernel to the next
+           bytes from one number of a transformed kernel to the next, groups of sums and how often they can be halved
     tail, short  whether vectors, or panels, end behind the last output channel
     """
 
     tile: int
     width: int
-    groups: int
     arguments: Arguments
     body: tuple[Instr, ...]
     place: int
@@ -45,21 +44,23 @@ class Recipe:
     c: int
     k: int
     step: int
+    groups: int
+    halvings: int
     tail: bool
     short: bool
 
     def structure(self) -> object:
         """What makes two pieces of code differ on one Target."""
-        return self.tile, self.width, self.groups, self.body, self.place, self.arguments.structure(), self.tail, self.short
+        return self.tile, self.width, self.body, self.place, self.arguments.structure(), self.tail, self.short
 
 
 def lower_weights(item: Item, spec: WinogradWeights, target: Target, threads: int) -> Lowered:
     """Make a WinogradWeights item ready for a Target: U = G w G^T for each pair of channels."""
     arguments = Arguments(item.operands, vector=0)
     body = arguments.bind(spec.w)
-    recipe, chunks = _recipe(spec, target, threads, arguments, body, arguments.operand(spec.out), groups=0)
+    recipe, chunks = _recipe(spec, target, threads, arguments, body, arguments.operand(spec.out), 1)
     key = code_key(f"winograd{spec.tile}_weights_{spec.width}", recipe.structure())
-    return Lowered(key, key, lambda: _build(key, recipe, target, _weights), tuple(arguments.slots), chunks)
+    return Lowered(key, key, lambda: _build(key, recipe, target, _weights, clears=True), tuple(arguments.slots), chunks)
 
 
 def lower_weight_gradient(item: Item, spec: WinogradWeightGradient, target: Target, threads: int) -> Lowered:
@@ -67,24 +68,24 @@ def lower_weight_gradient(item: Item, spec: WinogradWeightGradient, target: Targ
     arguments = Arguments(item.operands, vector=0)
     out = arguments.output(Access(spec.out, (9 * spec.c, 9, 3, 1)))
     recipe, chunks = _recipe(spec, target, threads, arguments, (Instr("acc", (), out, float32),), arguments.operand(spec.sums),
-                             groups=spec.groups)
+                             spec.groups)
     key = code_key(f"winograd{spec.tile}_weight_gradient_{spec.width}", recipe.structure())
-    room = (spec.tile + 2) ** 2 * target.vector_bytes
-    return Lowered(key, key, lambda: _build(key, recipe, target, _gradient), tuple(arguments.slots), chunks, room)
+    room = ((spec.tile + 2) ** 2 + spec.groups) * target.vector_bytes
+    return Lowered(key, key, lambda: _build(key, recipe, target, _gradient, clears=False), tuple(arguments.slots), chunks, room)
 
 
 def _recipe(spec: WinogradWeights | WinogradWeightGradient, target: Target, threads: int, arguments: Arguments,
-            body: tuple[Instr, ...], place: int, *, groups: int) -> tuple[Recipe, int]:
+            body: tuple[Instr, ...], place: int, groups: int) -> tuple[Recipe, int]:
     rows = ceil_div(spec.k, spec.width) * spec.c
     chunks = cut(rows, spec.width, _PAIR_COST, threads, columns_too=False)
-    numbers = rows, chunks.rows, spec.c, spec.k, spec.c * spec.width * 4
-    rows_slot, each, c, k, step = (arguments.int(n) for n in numbers)
+    numbers = rows, chunks.rows, spec.c, spec.k, spec.c * spec.width * 4, groups, groups.bit_length() - 1
+    slots = [arguments.int(n) for n in numbers]
     tail, short = spec.k % target.lanes != 0, spec.k % spec.width != 0
-    recipe = Recipe(spec.tile, spec.width, groups, arguments, body, place, rows_slot, each, c, k, step, tail, short)
-    return recipe, chunks.count
+    return Recipe(spec.tile, spec.width, arguments, body, place, *slots, tail, short), chunks.count
 
 
-def _build(name: str, recipe: Recipe, target: Target, act: Callable[[_Row, Value, int, Value | None], None]) -> Module:
+def _build(name: str, recipe: Recipe, target: Target, act: Callable[[_Row, Value, int, Value | None], None], *,
+           clears: bool) -> Module:
     """The loop program: act for each vector of output channels of each row."""
     module = Module(name)
     b = module.function(name, [("args", PTR), ("chunk", I64), ("scratch", PTR)])
@@ -92,7 +93,7 @@ def _build(name: str, recipe: Recipe, target: Target, act: Callable[[_Row, Value
     begin = b.mul(b.param("chunk"), frame[recipe.rows_each])
     with b.loop(begin, b.min(b.add(begin, frame[recipe.rows_each]), frame[recipe.rows])) as loop:
         row = _Row(b, frame, recipe, loop.index, target)
-        if recipe.short and not recipe.groups:
+        if recipe.short and clears:
             row.clear()
         strips(b, row.count, target, lambda at, lanes, mask: act(row, at, lanes, mask), tail=recipe.tail)
     return module
@@ -134,17 +135,14 @@ def _weights(row: _Row, at: Value, lanes: int, mask: Value | None) -> None:
 
 def _gradient(row: _Row, at: Value, lanes: int, mask: Value | None) -> None:
     b, recipe, size = row.b, row.recipe, row.size
-    type, room = vec("f32", lanes), b.param("scratch")
+    room = b.param("scratch")
     source = b.offset(row.transformed, b.mul(at, 4))
     panels = b.udiv(row.frame[recipe.rows], row.frame[recipe.c])
     group = b.mul(b.mul(row.frame[recipe.step], size * size), panels)
+    held = b.offset(room, size * size * 4 * lanes)
     with b.loop(0, size * size) as xi:
         place = b.offset(source, b.mul(xi.index, row.frame[recipe.step]))
-        sums = [b.load(b.offset(place, b.mul(group, g)), type) for g in range(recipe.groups)]
-        while len(sums) > 1:
-            half = len(sums) // 2
-            sums = [b.add(x, y) for x, y in zip(sums[:half], sums[half:])]
-        b.store(sums[0], b.offset(room, b.mul(xi.index, 4 * lanes)))
+        b.store(_sum_of_groups(row, place, group, held, lanes), b.offset(room, b.mul(xi.index, 4 * lanes)))
     block = load_block(b, room, b.const(I64, 4 * lanes), size, lanes)
     taps = [value for line in square(b, KERNEL[recipe.tile], block) for value in line]
     for tap, value in enumerate(taps):
@@ -155,3 +153,21 @@ def _gradient(row: _Row, at: Value, lanes: int, mask: Value | None) -> None:
         for tap in range(len(taps)):
             value = b.load(b.offset(element, tap * 4 * lanes), F32)
             bodies.store(b, row.frame, out, value, row.index(b.add(at, lane.index), *divmod(tap, 3)), 1)
+
+
+def _sum_of_groups(row: _Row, place: Value, step: Value, held: Value, lanes: int) -> Value:
+    """The sum of one vector of each group, `step` bytes apart, in halves: the first half takes the second, again and again."""
+    b, recipe = row.b, row.recipe
+    groups, type = row.frame[recipe.groups], vec("f32", lanes)
+
+    def at(number: Value) -> Value:
+        return b.offset(held, b.mul(number, 4 * lanes))
+
+    with b.loop(0, groups) as g:
+        b.store(b.load(b.offset(place, b.mul(step, g.index)), type), at(g.index))
+    with b.loop(0, row.frame[recipe.halvings], carried=[groups]) as halving:
+        half = b.udiv(halving.carried[0], 2)
+        with b.loop(0, half) as i:
+            b.store(b.add(b.load(at(i.index), type), b.load(at(b.add(i.index, half)), type)), at(i.index))
+        halving.next([half])
+    return b.load(held, type)
