@@ -15,7 +15,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
-from renaissance.compile.pipeline import compile_graph
+from renaissance.compile import pipeline
 from renaissance.config import settings
 from renaissance.errors import ArgumentError
 from renaissance.ir import shape as sh
@@ -87,7 +87,7 @@ class Program:
             text = hashlib.sha256(repr(key).encode()).hexdigest()
             self.plan = load_plan(text)
             if self.plan is None:
-                self.plan = compile_graph(graph, target, budget_bytes=budget_bytes)
+                self.plan = pipeline.compile_graph(graph, target, budget_bytes=budget_bytes)
                 store_plan(text, self.plan)
             self.executable = (null if on == "null" else cpu).link(self.plan, target, threads)
 
@@ -125,6 +125,7 @@ def _picker(needed: Sequence[Node], given: Sequence[Node]) -> Callable[[Sequence
 inspector: Callable[[Sequence[Node]], None] | None = None
 
 _programs: Recent[Program] = Recent(PROGRAMS)
+_halves: Recent[tuple[()] | tuple[Program, Program]] = Recent(PROGRAMS)
 _target: Target | None = None
 
 
@@ -156,6 +157,27 @@ def program(linear: Linear, outputs: Sequence[Node], assigns: Sequence[tuple[Nod
         if on == "cpu":
             _programs.put(key, found)
     return found
+
+
+def halves(linear: Linear, outputs: Sequence[Node], steady: Sequence[int]) -> tuple[Program, Program] | None:
+    """The program of a graph that changes no leaf in two: what depends on steady leaves alone, and the rest.
+
+    The second is given what the whole is given, then what the first has made. Only the CPU has them in two.
+
+    steady   places among the leaves
+    returns  None where nothing is computed from steady leaves alone
+    """
+    on = _executor.get()
+    if on != "cpu":
+        return None
+    key = (linear.key, tuple(steady))
+    found = _halves.get(key)
+    if found is None:
+        whole = expanded(Graph(tuple(linear.leaves), tuple(linear.scalars), tuple(outputs)))
+        parts = pipeline.halves(whole, steady, host_target())
+        found = () if parts is None else (Program(parts.early, on), Program(parts.late, on))
+        _halves.put(key, found)
+    return found or None
 
 
 def compute(outputs: Sequence[Node], assigns: Sequence[tuple[Node, Node]] = (), linear: Linear | None = None,

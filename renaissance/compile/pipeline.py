@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 from renaissance.compile.budget import within
 from renaissance.compile.cut import cut
 from renaissance.compile.distribute import distribute
+from renaissance.compile.divide import Divided, divided
 from renaissance.compile.engines import engines
 from renaissance.compile.fuse import fuse
 from renaissance.compile.layout import layout
@@ -81,6 +82,18 @@ def compile_graph(graph: Graph, target: Target, *, budget_bytes: int | None = No
         if step.name == stop:
             break
     return program
+
+
+def halves(graph: Graph, steady: Collection[int], target: Target) -> Divided | None:
+    """A graph that changes no leaf in two, once the engines are chosen: see `divided`.
+
+    steady  places among the leaves
+    """
+    for step in PASSES:
+        graph = step.run(graph, target)
+        if step.name == "engines":
+            break
+    return divided(graph, {graph.leaves[i] for i in steady})
 
 
 def _verify(program: Graph | Plan, placed: bool) -> None:

@@ -112,19 +112,22 @@ class Storage:
 
     New storage holds whatever its bytes held before.
 
+    version  grows when a plan has overwritten the bytes, and when a NumPy view is made, through which anybody may do so
     raises   DeviceError when the machine has no memory left
     """
 
-    __slots__ = ("address", "size_bytes", "_capacity", "_lender", "_exports", "__weakref__")
+    __slots__ = ("address", "size_bytes", "version", "_capacity", "_lender", "_exports", "__weakref__")
 
     address: int
     size_bytes: int
+    version: int
 
     def __init__(self, size_bytes: int):
         self._capacity = 0  # so that an interrupted take leaves nothing to give back
         self._lender: np.ndarray | None = None
         self._exports: list[None] = []  # one for each view that is alive: lists grow and shrink safely in any thread
         self.size_bytes = size_bytes
+        self.version = 0
         capacity = size_class(size_bytes)
         self.address = stock.take(capacity)
         self._capacity = capacity
@@ -145,6 +148,7 @@ class Storage:
         self._lender = array
         self._exports = []
         self.size_bytes = array.nbytes
+        self.version = 0
         self.address = array.ctypes.data
         return self
 
@@ -166,6 +170,7 @@ class Storage:
         size = math.prod(shape) * dtype.size
         if offset < 0 or offset + size > self.size_bytes:
             raise ArgumentError(f"view: bytes {offset} to {offset + size} of a storage of {self.size_bytes} bytes")
+        self.version += 1
         export = _Export(self, self.address + offset, size)
         return np.asarray(export).view(dtype.numpy).reshape(shape)
 

@@ -91,6 +91,7 @@ def _wholes(pairs: Sequence[tuple[Tensor | Part, Tensor]]) -> list[tuple[Tensor,
 
 def renew(t: Tensor, old: Node) -> None:
     """After the bytes of leaf `old` were overwritten: the tensor is a new leaf on them, the old one is stale."""
+    old.data.storage.version += 1
     t.refill(leaf(old, old.data))
     old.data = STALE  # last: an interrupt in between must not leave the tensor without bytes
 

@@ -13,10 +13,12 @@ from renaissance.ir.node import Node, Op, unique
 from renaissance.linear import Linear
 from renaissance.ops.value import LEAF
 from renaissance.region import Region, copied, leaf
+from renaissance.runtime.storage import Storage
 from renaissance.tensor import Tensor, from_region, region_of
 from renaissance.tensor.overwrite import own_leaf, renew
 from renaissance.tensor.promises import bare, some_long, sweep
 from renaissance.trace.recorder import Recorder, Slot, grad_state
+from renaissance.trace.steady import Steady
 from renaissance.tree import LEAF as TREE_LEAF
 from renaissance.tree import build_tree
 
@@ -130,7 +132,12 @@ class Entry:
         writes = bool(recorder.written or recorder.graded)
         self._captured = recorder.captured if writes or recorder.aliased else {}
         self._aliased = {i: recorder.flat[i] for i in recorder.aliased}
-        self.program = engine.program(linear, self._nodes, assigns, budget_bytes)
+        self._steady: Steady | None = None
+        places = [s.place for s in self._states]
+        found = None if writes or budget_bytes is not None else engine.halves(linear, self._nodes, places)
+        if found is not None:
+            self._steady = Steady(found[0], places)
+        self.program = engine.program(linear, self._nodes, assigns, budget_bytes) if found is None else found[1]
         self.changes = changes.count
         self.runs = 0
 
@@ -203,6 +210,8 @@ class Entry:
             addresses[place] = _memory(flat[position]).address
         for place, slot in self._gradients:
             addresses[place] = _memory(self._real(slot, flat)._grad).address
+        if self._steady is not None:
+            addresses = [*addresses, *self._steady.addresses(addresses, self._storages)]
         self._flat = flat
         try:
             regions = self._run_with(addresses, flat)
@@ -210,6 +219,9 @@ class Entry:
             self._flat = ()
         values = [self._result(i, r, regions, flat) for i, r in self._results]
         return values[0] if self.skeleton is TREE_LEAF else build_tree(self.skeleton, iter(values))
+
+    def _storages(self) -> list[Storage]:
+        return [_memory(s.tensor).storage for s in self._states]
 
     def _run_with(self, addresses: list[int], flat: Sequence[Any]) -> list[Region]:
         """Take tickets, look at what varies, and run; tickets are given back if nothing came of it."""
@@ -242,6 +254,8 @@ class Entry:
             if state.serial < 0 or getrefcount(state.tensor._node) > _ALONE:  # others must not take the new version for the old
                 renew(state.tensor, bare(state.tensor._node))
                 state.serial = _serial(state.tensor)
+            else:
+                state.tensor._node.data.storage.version += 1
         for _, position in self._owned:
             renew(self._flat[position], bare(self._flat[position]._node))
         for slot, grad in self._dropped:
