@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from renaissance.errors import ArgumentError, ShapeError
 from renaissance.nn.module import Module
-from renaissance.ops.batch_norm import batch_norm_by, batch_norm_in_training, check_batch_norm
+from renaissance.ops.batch_norm import batch_norm_by, batch_norm_in_training, check_batch_norm, moved_towards
 from renaissance.parameter import Parameter
 from renaissance.tensor import accompany, ones, tensor, tracing, zeros
 
@@ -41,8 +41,7 @@ def batch_norm(x: Any, running_mean: Any, running_var: Any, weight: Any = None, 
     y, mean, var = batch_norm_in_training(x, weight, bias, eps)
     for running, new in ((running_mean, mean), (running_var, var)):
         if running is not None:
-            kept = running.detach()
-            _set(running, kept + (new.detach().astype(kept.dtype) - kept) * momentum)
+            _set(running, moved_towards(running.detach(), new.detach(), momentum))
     return y
 
 

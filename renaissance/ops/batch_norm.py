@@ -102,6 +102,21 @@ def batch_norm_in_training(x: Any, weight: Any, bias: Any, eps: float) -> tuple[
     return call(_in_training, _in_training, values, (x, weight, bias, eps), {})
 
 
+@composed
+def moved_towards(kept: Any, new: Any, momentum: Any) -> Any:
+    """A running statistic a step nearer to a new one.
+
+    y = kept + momentum (new - kept)
+
+    kept, new  (C,)
+    momentum   a number or a 0-d tensor
+    returns    (C,), dtype of kept
+    raises     ShapeError, DTypeError
+    source     Ioffe, Szegedy 2015, arXiv:1502.03167; PyTorch, BatchNorm
+    """
+    return kept + (astype(new, kept.dtype) - kept) * momentum
+
+
 # ---- in evaluation -----------------------------------------------------------------------------------------------------
 
 

@@ -162,7 +162,7 @@ def operands(op: str, *xs: Any) -> tuple[Any, ...]:
     shape = values[0].shape
     if any(v.shape != shape for v in values):
         shape = sh.broadcast(op, *(v.shape for v in values))
-    return tuple(broadcast_to(astype(v, dtype), shape) for v in values)
+    return tuple([v if v.dtype is dtype and v.shape == shape else broadcast_to(astype(v, dtype), shape) for v in values])
 
 
 @method()
