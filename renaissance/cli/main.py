@@ -37,7 +37,7 @@ Threads = Annotated[int | None, typer.Option(help="Threads; default: the CPUs th
 Data = Annotated[Path | None, typer.Option(help="Folder of the data files; default: where they are kept, else downloaded.")]
 Out = Annotated[Path | None, typer.Option(help="Folder for checkpoints; default: none are written.")]
 Target = Annotated[float | None, typer.Option(help="Stop once validation top-1 reaches this share, e.g. 0.994.")]
-Models = Annotated[list[str], typer.Argument(metavar="MODEL...", help="Names in renaissance.models, e.g. resnet50 vgg16_bn.")]
+Models = Annotated[list[str], typer.Argument(metavar="MODEL", help="Names in renaissance.models, e.g. resnet50 vgg16_bn.")]
 Images = Annotated[int, typer.Option("--batch-size", "--batch", help="Images in a step, as in the runs to come.", min=1)]
 Size = Annotated[int | None, typer.Option(help="Pixels along each side of an image; default: as docs/models.md has it.", min=1)]
 Tuned = Annotated[Path, typer.Option(help="File that is written.")]

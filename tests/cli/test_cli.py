@@ -162,7 +162,7 @@ def test_info(call):
     (["train", "--help"], ["mnist, lenet, cifar10", "as the recipe has it", "--epochs", "--batch-size", "--lr", "--precision", "--seed", "--threads", "--data", "--out",
                            "--target", "--resume"]),
     (["plan", "--help"], ["--batch-size", "--precision", "--threads", "--data", "Nothing is compiled"]),
-    (["tune", "--help"], ["MODEL...", "--batch-size", "--batch", "--size", "--precision", "--threads", "--out", "tuned.json"]),
+    (["tune", "--help"], ["MODEL", "--batch-size", "--batch", "--size", "--precision", "--threads", "--out", "tuned.json"]),
     (["info", "--help"], ["Print what this machine offers"]),
 ])
 def test_help(call, arguments, words):
