@@ -21,6 +21,7 @@ class Settings:
     threads    threads that run kernels (RENAISSANCE_THREADS; else the CPUs this process may use)
     target     'native', or narrower vectors than the machine has: 'avx512', 'avx2', 'sse' (RENAISSANCE_TARGET)
     winograd   whether 3x3 convolutions may be done by minimal filtering (RENAISSANCE_WINOGRAD, 1 or 0; else they may)
+    tuned      file of engines measured by `renaissance tune` (RENAISSANCE_TUNED; None: the cost model chooses all)
     cache_dir  where compiled kernels and plans are kept (RENAISSANCE_CACHE)
     data_dir   where data sets are kept (RENAISSANCE_DATA)
     """
@@ -28,6 +29,7 @@ class Settings:
     threads: int
     target: str
     winograd: bool
+    tuned: Path | None
     cache_dir: Path
     data_dir: Path
 
@@ -48,6 +50,7 @@ def read(environment: Mapping[str, str]) -> Settings:
         threads=_threads(environment.get("RENAISSANCE_THREADS")),
         target=target,
         winograd=winograd == "1",
+        tuned=Path(tuned).expanduser() if (tuned := environment.get("RENAISSANCE_TUNED")) else None,
         cache_dir=_directory("RENAISSANCE_CACHE", environment.get("RENAISSANCE_CACHE"), home / "kernels"),
         data_dir=_directory("RENAISSANCE_DATA", environment.get("RENAISSANCE_DATA"), home / "data"))
 

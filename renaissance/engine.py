@@ -33,6 +33,7 @@ from renaissance.runtime import null
 from renaissance.runtime.plan_cache import load_plan, store_plan
 from renaissance.runtime.reference import ReferenceExecutable
 from renaissance.runtime.storage import Storage
+from renaissance.tuned import read_overrides
 
 PROGRAMS = 256
 _KEY_FORM = 3  # what a plan's key stands for: another number when that changes, so that no plan of old is taken for a new one
@@ -130,13 +131,17 @@ _target: Target | None = None
 
 
 def host_target() -> Target:
-    """The Target of this process: the machine's, narrowed by the settings."""
+    """The Target of this process: the machine's, narrowed by the settings, with the engines that were measured on it.
+
+    raises  ArgumentError for a file of engines that cannot be used
+    """
     global _target
     if _target is None:
-        _target = detect()
-        if settings().target != "native":
-            _target = _target.restricted(settings().target)
-        _target = replace(_target, winograd=settings().winograd)
+        chosen, found = settings(), detect()
+        if chosen.target != "native":
+            found = found.restricted(chosen.target)
+        found = replace(found, winograd=chosen.winograd)
+        _target = found if chosen.tuned is None else replace(found, overrides=read_overrides(chosen.tuned, found))
     return _target
 
 

@@ -14,16 +14,17 @@ from renaissance.errors import ArgumentError
 def test_defaults():
     settings = config.read({"XDG_CACHE_HOME": "/somewhere"})
     assert 1 <= settings.threads <= len(os.sched_getaffinity(0))
-    assert settings.target == "native" and settings.winograd
+    assert settings.target == "native" and settings.winograd and settings.tuned is None
     assert settings.cache_dir == Path("/somewhere/renaissance/kernels")
     assert settings.data_dir == Path("/somewhere/renaissance/data")
 
 
 def test_values_are_taken(tmp_path):
     settings = config.read({"RENAISSANCE_THREADS": "7", "RENAISSANCE_TARGET": "avx2", "RENAISSANCE_WINOGRAD": "0",
+                            "RENAISSANCE_TUNED": str(tmp_path / "t.json"),
                             "RENAISSANCE_CACHE": str(tmp_path / "c"),
                             "RENAISSANCE_DATA": str(tmp_path)})
-    assert settings == config.Settings(7, "avx2", False, tmp_path / "c", tmp_path)
+    assert settings == config.Settings(7, "avx2", False, tmp_path / "t.json", tmp_path / "c", tmp_path)
 
 
 @pytest.mark.parametrize("variable, value", [

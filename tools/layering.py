@@ -25,6 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "runtime": {"errors", "config", "ir", "kernels"},
     "region": {"ir", "ops", "runtime"},
     "linear": {"errors", "ir", "ops", "region"},
+    "tuned": {"errors", "ir", "compile"},
 }
 # Each of these may import all that stand before it.
 for _part in ("engine", "tensor", "parameter", "random", "trace", "transforms", "debug"):

@@ -1,4 +1,4 @@
-"""The `renaissance` command: train, plan, info."""
+"""The `renaissance` command: train, plan, tune, info."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from llvmlite import binding as llvm
 
 import renaissance
 from renaissance.cli.recipes import RECIPES, Options, recipe
+from renaissance.cli.tune import tune as measure_engines
 from renaissance.config import settings, usable_cpus
 from renaissance.engine import executor, host_target
 from renaissance.errors import ArgumentError, RenaissanceError
@@ -36,6 +37,10 @@ Threads = Annotated[int | None, typer.Option(help="Threads; default: the CPUs th
 Data = Annotated[Path | None, typer.Option(help="Folder of the data files; default: where they are kept, else downloaded.")]
 Out = Annotated[Path | None, typer.Option(help="Folder for checkpoints; default: none are written.")]
 Target = Annotated[float | None, typer.Option(help="Stop once validation top-1 reaches this share, e.g. 0.994.")]
+Models = Annotated[list[str], typer.Argument(metavar="MODEL", help="Names in renaissance.models, e.g. resnet50 vgg16_bn.")]
+Images = Annotated[int, typer.Option("--batch-size", "--batch", help="Images in a step, as in the runs to come.", min=1)]
+Size = Annotated[int | None, typer.Option(help="Pixels along each side of an image; default: as docs/models.md has it.", min=1)]
+Tuned = Annotated[Path, typer.Option(help="File that is written.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint in --out.")]
 
 
@@ -78,6 +83,16 @@ def plan(*, name: Recipe, batch_size: BatchSize = None, precision: Precision = "
 
 
 @app.command()
+def tune(*, models: Models, batch_size: Images = 16, size: Size = None, precision: Precision = "bf16",
+         threads: Threads = None, out: Tuned = Path("tuned.json")) -> None:
+    """Measure which engine does each convolution of a model's training step fastest on this machine, for later runs to use."""
+    _use_threads(threads)
+    os.environ.pop("RENAISSANCE_TUNED", None)  # what it measures does not depend on what was measured before
+    measure_engines(models, batch_size=batch_size, size=size, precision=precision, target=host_target(),
+                    threads=settings().threads, out=out)
+
+
+@app.command()
 def info() -> None:
     """Print what this machine offers and what is used of it."""
     chosen, target = settings(), host_target()
@@ -89,6 +104,7 @@ def info() -> None:
         "version": f"{renaissance.__version__}, Python {platform.python_version()}, LLVM {llvm_version}",
         "CPU": f"{target.cpu}: {' '.join(features)}",
         "target": f"{target.isa}, {target.vector_bytes * 8}-bit vectors, {target.registers} registers",
+        "engines": f"{len(target.overrides)} convolutions as in {chosen.tuned}" if chosen.tuned else "as the cost model chooses",
         "fused multiply-add": "yes" if target.fma else "no: two roundings",
         "bfloat16 dot products": "yes" if target.bf16_dot else "no: float32 arithmetic on bfloat16 values",
         "caches": f"L1 {target.l1_bytes >> 10} KiB, L2 {target.l2_bytes >> 10} KiB",

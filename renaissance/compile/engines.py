@@ -6,11 +6,13 @@ states; a form is part of what the node means on that Target, whatever is fused 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
+from renaissance.compile.choice import TILES, Convolution, convolution_of, engine_of
 from renaissance.compile.movement_rules import reshaped
 from renaissance.compile.spread import interleaved, spread
-from renaissance.compile.winograd import by_tiles, gradient_by_tiles, winograd_tile
+from renaissance.compile.winograd import by_tiles, gradient_by_tiles
 from renaissance.ir.dtype import bfloat16
 from renaissance.ir.graph import Graph
 from renaissance.ir.node import Node, node
@@ -34,18 +36,34 @@ LEAF_PLACES = 4096  # products in one chain of a weight's gradient, where the pl
 def engines(graph: Graph, target: Target) -> Graph:
     """The graph with every convolution in the form that a kernel computes."""
     def by_tiles_first(n: Node, users: Users) -> Node | None:
-        x, w = n.inputs
-        tile = winograd_tile(x.shape, w.shape, n.attr("geometry"), target, x.dtype)
+        tile = _tile(n, target)
         return None if tile is None else by_tiles(n, tile, target)
 
     def gradient_by_tiles_first(n: Node, users: Users) -> Node | None:
-        x = n.inputs[0]
-        tile = winograd_tile(x.shape, n.shape, n.attr("geometry"), target, x.dtype, of_weight=True)
+        tile = _tile(n, target)
         return None if tile is None else gradient_by_tiles(n, tile, target)
 
     return rewrite(graph, (
         Rule("a convolution by minimal filtering", ("conv",), by_tiles_first),
         Rule("the gradient of its weight likewise", ("conv_weight",), gradient_by_tiles_first), *RULES))
+
+
+def _tile(n: Node, target: Target) -> int | None:
+    convolution = convolution_of(n)
+    return None if convolution is None else TILES[engine_of(convolution, target)]
+
+
+def undecided(graph: Graph) -> Counter[Convolution]:
+    """The convolutions that several engines can do, each with the number of its nodes, in a graph as this pass takes it."""
+    found: dict[Node, Convolution] = {}
+
+    def note(n: Node, users: Users) -> None:
+        convolution = convolution_of(n)
+        if convolution is not None:
+            found[n] = convolution
+
+    rewrite(graph, (Rule("a convolution is noted", ("conv", "conv_weight"), note), *RULES))
+    return Counter(found.values())
 
 
 def _spread_out(n: Node, users: Users) -> Node | None:

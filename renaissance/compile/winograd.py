@@ -29,7 +29,7 @@ _TILE_VECTOR = {2: 120, 4: 320}
 _KERNEL_TERM = 1.5
 _NARROW = 2     # windows a row of them costs beside its own, directly: tiles are as long as a row
 _PACKED = 1.6   # the gradient of a weight directly, against the convolution: windows are packed, a tap at a time
-_WORTH = 0.85  # of the time of the direct way: what must not be exceeded, for errors are larger
+WORTH = 0.85  # of the time of the direct way: what must not be exceeded, for errors are larger
 _FEWEST_CHANNELS = 16
 # The gradient of a weight: tiles in a block, more of them for more channels; groups, and elements of all their sums.
 _LEAST_BLOCK = 16
@@ -43,7 +43,7 @@ _MOST_SUMS = 1 << 23
 
 def winograd_tile(x: Shape, w: Shape, geometry: Geometry, target: Target, dtype: DType = float32, *,
                   of_weight: bool = False) -> int | None:
-    """The side of the tiles that a convolution, or the gradient of its weight, is done by; None if it is done directly.
+    """The side of the tiles by which a convolution, or the gradient of its weight, costs least; None if that is the direct way.
 
     x, w       shapes (N, 1, H, W, C) of the image and (K, C, 1, 3, 3) of the kernels
     dtype      of the image
@@ -59,7 +59,7 @@ def winograd_tile(x: Shape, w: Shape, geometry: Geometry, target: Target, dtype:
     best = min(costs, key=lambda tile: costs[tile])
     at_once = target.lanes * (2 if dtype is bfloat16 and target.bf16_dot else 1)
     direct = x[0] * p * (q + _NARROW) * 9 * c * k * _PRODUCT / at_once * (_PACKED if of_weight else 1)
-    return best if costs[best] < _WORTH * direct else None
+    return best if costs[best] < WORTH * direct else None
 
 
 def is_square(x: Shape, geometry: Geometry) -> bool:

@@ -18,6 +18,7 @@ class Target:
     fma           has a fused multiply-add; without it the Target defines multiply-add as two roundings
     cpu, features what LLVM is told
     winograd      3x3 convolutions may be done by minimal filtering: quicker, errors about ten times as large
+    overrides     (name of a convolution, engine) where measurements chose the engine, not the cost model; in order of names
     """
 
     isa: str
@@ -30,11 +31,17 @@ class Target:
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
     winograd: bool = True
+    overrides: tuple[tuple[str, str], ...] = ()
 
     @property
     def lanes(self) -> int:
         """float32 values in one vector."""
         return self.vector_bytes // 4
+
+    @property
+    def machine(self) -> Target:
+        """This Target as far as the code of a kernel depends on it: not on what was chosen about which kernels to use."""
+        return replace(self, winograd=True, overrides=())
 
     def restricted(self, isa: str) -> Target:
         """This Target with narrower vectors: 'avx512', 'avx2' or 'sse'; wider than it has raises ArgumentError."""

@@ -15,5 +15,6 @@ def link(plan: Plan, target: Target, threads: int) -> Executable:
 
     raises   KernelError or PlanError for an item nothing can run, DeviceError when the machine lacks the memory
     """
+    target = target.machine
     kernels = [lower(item, target, threads) for item in plan.items if not isinstance(item.spec, Host)]
     return assemble(plan, kernels, jit.functions(kernels, target), target, threads)

@@ -26,7 +26,7 @@ _RECORD = {"epoch": (int,), "train_loss": _NUMBER, "validation_loss": _OPTIONAL,
 class Snapshot:
     """Everything a run needs to go on as if it had never stopped.
 
-    run              what makes it this run: seed, batch size and the like; another run's snapshot is refused
+    run              what makes it this run: seed, batch size, measured engines and the like; another run's snapshot is refused
     epoch, position  epochs done, and samples used of the next
     generator        seed and next ticket of the default generator
     model            parameters and buffers by path, a shared one once
@@ -87,8 +87,24 @@ class Snapshot:
     def check_run(self, run: Mapping[str, Any], path: Path) -> None:
         """Raise CheckpointError unless the snapshot is of this run."""
         for name, value in run.items():
-            if self.run.get(name) != value:
-                raise CheckpointError(f"{path}: was made with {name} {self.run.get(name)!r}, this Task has {value!r}")
+            theirs = self.run.get(name)
+            if theirs == value:
+                continue
+            if name == "engines":
+                raise CheckpointError(f"{path}: {_other_engines(theirs, value)}")
+            raise CheckpointError(f"{path}: was made with {name} {theirs!r}, this Task has {value!r}")
+
+
+def _other_engines(theirs: Any, ours: Mapping[str, str] | None) -> str:
+    """How the measured engines of a run differ from those in force, by the first convolution that shows it, and what to do."""
+    if theirs is None:
+        return "was made without measured engines, here RENAISSANCE_TUNED names some; unset it to go on"
+    remedy = "set RENAISSANCE_TUNED to the file that it was made with (its engines stand in state.json) to go on"
+    if not isinstance(theirs, dict) or ours is None:
+        return f"was made with measured engines, here there are none; {remedy}"
+    name = next(name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name))
+    was, now = (engines.get(name, "the cost model's choice") for engines in (theirs, ours))
+    return f"was made with other measured engines: {name} by {was}, here by {now}; {remedy}"
 
 
 class _Fields:

@@ -181,8 +181,9 @@ class Task:
 
     def _about(self) -> str:
         parameters = int(np.sum([p.size for p in self.model.parameters()]))
+        tuned = len(host_target().overrides)
         return (f"{type(self.model).__name__}, {parameters:,} parameters, {self.precision}; {len(self.dataset.train):,} samples, "
-                f"{self._steps:,} steps of {self.batch_size} an epoch")
+                f"{self._steps:,} steps of {self.batch_size} an epoch{f'; {tuned} engines as measured' if tuned else ''}")
 
     def _check_out(self) -> None:
         """Never mix two runs in one folder: the checkpoints of one would push out those of the other."""
@@ -330,8 +331,8 @@ class Task:
 
         folder   one checkpoint, or where several lie: then the newest whole one; default: out
         returns  the checkpoint's folder
-        raises   CheckpointError when there is none, or it belongs to another model, optimizer, data set, seed, batch size or
-                 precision: nothing is changed then
+        raises   CheckpointError when there is none, or it belongs to another model, optimizer, data set, seed, batch size,
+                 precision or other measured engines (RENAISSANCE_TUNED): nothing is changed then
         source   definition
         """
         found = self._found("resume", folder)
@@ -360,7 +361,8 @@ class Task:
     def _run(self) -> Mapping[str, Any]:
         """What tells this run from others: one of them cannot go on where another stopped."""
         return {"seed": self.seed, "batch_size": self.batch_size, "precision": self.precision, "samples": len(self.dataset.train),
-                "optimizer": type(self.optimizer).__name__, "clip_norm": self.clip_norm}
+                "optimizer": type(self.optimizer).__name__, "clip_norm": self.clip_norm,
+                "engines": dict(host_target().overrides) or None}
 
     def _note_best(self, path: Path) -> None:
         if self._position == 0 and self.result.best_epoch == self._epoch:

@@ -66,7 +66,8 @@ def test_train_prints_a_line_for_each_epoch_and_the_best(call, digits, tmp_path)
     assert re.fullmatch(r"best top-1 \d+\.\d\d % \(top-5 \d+\.\d\d %\) in epoch [12]", best)
     assert saved == f"checkpoint: {out / 'checkpoint-000002'}"
     assert checkpoint.newest(out)[0].state["run"] == {
-        "seed": -7, "batch_size": 32, "precision": "fp32", "samples": 80, "optimizer": "AdamW", "clip_norm": None}
+        "seed": -7, "batch_size": 32, "precision": "fp32", "samples": 80, "optimizer": "AdamW", "clip_norm": None,
+        "engines": None}
 
 
 def test_train_cifar10(call, tmp_path, monkeypatch):
@@ -147,19 +148,21 @@ def test_info(call):
     code, told, err = call("info")
     rows = dict(re.split(r"  +", line, maxsplit=1) for line in told.splitlines())
     assert (code, err) == (0, "")
-    assert list(rows) == ["version", "CPU", "target", "fused multiply-add", "bfloat16 dot products", "caches", "threads",
+    assert list(rows) == ["version", "CPU", "target", "engines", "fused multiply-add", "bfloat16 dot products", "caches", "threads",
                           "compiled code", "data"]
+    assert rows["engines"] == "as the cost model chooses"
     assert re.match(r"(avx512|avx2|sse), \d+-bit vectors, \d+ registers", rows["target"])
     assert re.match(r"\d+, of \d+ CPUs", rows["threads"]) and rows["data"]
     assert re.search(r": [\d,]+ files, [\d.]+ of at most 512 MiB$", rows["compiled code"])
 
 
 @pytest.mark.parametrize("arguments, words", [
-    ([], ["train", "plan", "info", "Train a recipe and print a table of epochs."]),
+    ([], ["train", "plan", "tune", "info", "Train a recipe and print a table of epochs."]),
     (["--help"], ["train", "plan", "info"]),
     (["train", "--help"], ["mnist, lenet, cifar10", "as the recipe has it", "--epochs", "--batch-size", "--lr", "--precision", "--seed", "--threads", "--data", "--out",
                            "--target", "--resume"]),
     (["plan", "--help"], ["--batch-size", "--precision", "--threads", "--data", "Nothing is compiled"]),
+    (["tune", "--help"], ["MODEL", "--batch-size", "--batch", "--size", "--precision", "--threads", "--out", "tuned.json"]),
     (["info", "--help"], ["Print what this machine offers"]),
 ])
 def test_help(call, arguments, words):
