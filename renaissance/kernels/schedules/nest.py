@@ -20,7 +20,7 @@ from renaissance.kernels.collapse import simplified
 from renaissance.kernels.combine import Combine
 from renaissance.kernels.loops import I64, PTR, Builder, Module, Value, vec
 from renaissance.kernels.lowered import Lowered, code_key
-from renaissance.kernels.schedules import short_rows
+from renaissance.kernels.schedules import short_rows, turning
 from renaissance.kernels.schedules.chunks import BLOCK, cut
 from renaissance.kernels.schedules.space import Region, Space, space
 from renaissance.kernels.schedules.sweep import LANES, Sweep, bind, pattern_name
@@ -39,6 +39,9 @@ def lower_row(item: Item, nest: Nest, threads: int) -> Lowered:
     nest = simplified(nest, 0 if is_map and len(nest.stages) == 1 else 1)
     if short_rows.takes(nest):
         return short_rows.lower_short_rows(item, nest, threads)
+    dimension = turning.along(nest, item.operands)
+    if dimension is not None:
+        return turning.lower_turning(item, nest, dimension, threads)
     *outer, columns = nest.extents
     rows = 0 if is_map and columns == 0 else math.prod(outer)
     arguments = Arguments(item.operands, len(outer))
