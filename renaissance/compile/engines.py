@@ -147,7 +147,7 @@ def _is_depthwise(geometry: Geometry, channels: int, made: int) -> bool:
 def _depthwise(n: Node, users: Users) -> Node | None:
     x, w = n.inputs
     geometry: Geometry = n.attr("geometry")
-    if not _is_depthwise(geometry, x.shape[4], w.shape[0]):
+    if not _is_depthwise(geometry, x.shape[4], w.shape[0]) or _ONES not in (geometry.spread, geometry.strides):
         return None
     by_tap = node(PERMUTE, (reshaped(w, (w.shape[0], size(w.shape[1:]))),), ((1, 0),))
     return node(DEPTHWISE, (x, by_tap), n.attrs)
@@ -156,7 +156,7 @@ def _depthwise(n: Node, users: Users) -> Node | None:
 def _depthwise_sums(n: Node, users: Users) -> Node | None:
     x, y = n.inputs
     geometry: Geometry = n.attr("geometry")
-    if not _is_depthwise(geometry, x.shape[4], y.shape[4]):
+    if not _is_depthwise(geometry, x.shape[4], y.shape[4]) or geometry.spread != _ONES:
         return None
     sums = node(DEPTHWISE_SUMS, (x, y), n.attrs)
     total = sum(Value(sums), axis=0).node
