@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from renaissance.compile.movement_rules import reshaped
+from renaissance.compile.side_by_side import by_classes, by_neighbours, classes_of, classes_together, neighbours
 from renaissance.compile.spread import interleaved, spread
 from renaissance.compile.winograd import by_tiles, gradient_by_tiles, winograd_tile
 from renaissance.ir.dtype import bfloat16
@@ -56,7 +57,16 @@ def _spread_out(n: Node, users: Users) -> Node | None:
     x, w = Value(n.inputs[0]), Value(n.inputs[1])
     if geometry.strides != _ONES:
         return convolved(spread(x, geometry.spread), w, geometry._replace(spread=_ONES), n.dtype).node
-    return interleaved(x, w, geometry, n.shape[1:4], n.dtype).node
+    together = geometry.groups == 1 and classes_together(n.shape[4], classes_of(geometry, n.shape[1:4]))
+    return (by_classes if together else interleaved)(x, w, geometry, n.shape[1:4], n.dtype).node
+
+
+def _few_channels(n: Node, users: Users) -> Node | None:
+    geometry: Geometry = n.attr("geometry")
+    if geometry.groups > 1 or geometry.dilations[2] > 1 or geometry.kernel[2] == 1:
+        return None
+    count = neighbours(n.shape[4], n.shape[3], geometry.kernel[2], geometry.strides[2])
+    return None if count == 1 else by_neighbours(Value(n.inputs[0]), Value(n.inputs[1]), geometry, count, n.dtype).node
 
 
 def _spread_first(n: Node, users: Users) -> Node | None:
@@ -169,6 +179,7 @@ RULES: tuple[Rule, ...] = (
     Rule("the gradient of its weight", ("conv_weight",), _depthwise_sums),
     Rule("a convolution of a spread image is several of the image", ("conv",), _spread_out),
     Rule("a spread image is written out where its weight's gradient is asked for", ("conv_weight",), _spread_first),
+    Rule("a convolution that makes few channels makes several places at once", ("conv",), _few_channels),
     Rule("a convolution is a product", ("conv",), _conv),
     Rule("the gradient of its weight is one too", ("conv_weight",), _conv_weight),
 )

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from renaissance.compile.side_by_side import classes_of
 from renaissance.ir.dtype import DType
-from renaissance.ops.classes import Class, classes
+from renaissance.ops.classes import Class
 from renaissance.ops.convolution import Geometry, convolved, nothing
 from renaissance.ops.movement import concat, pad, reshape
 from renaissance.ops.value import Value
@@ -18,9 +19,7 @@ from renaissance.ops.value import Value
 
 def interleaved(x: Value, w: Value, geometry: Geometry, windows: Sequence[int], out_dtype: DType) -> Any:
     """The convolution of a spread image with stride 1."""
-    axes = [classes(*along) for along in zip(windows, geometry.kernel, (low for low, _ in geometry.padding), geometry.dilations,
-                                             geometry.spread)]
-    return _in_turn(x, w, axes, [], windows, geometry.groups, out_dtype)
+    return _in_turn(x, w, classes_of(geometry, windows), [], windows, geometry.groups, out_dtype)
 
 
 def _in_turn(x: Value, w: Value, axes: list[list[Class]], chosen: list[Class], windows: Sequence[int], groups: int,
