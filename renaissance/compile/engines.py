@@ -97,20 +97,28 @@ def _conv(n: Node, users: Users) -> Node | None:
         columns = node(PERMUTE, (reshaped(w, (1, k, c)),), ((0, 2, 1),))
         return reshaped(node(DOT, (rows, columns), (out_dtype,)), n.shape)
     g = geometry.groups
-    x, w = _even(x, w, geometry)
+    x, w, geometry = _even(x, w, geometry)
     by_tap = node(PERMUTE, (reshaped(w, (g, k // g, *w.shape[1:])),), ((0, 3, 4, 5, 2, 1),))
     b = reshaped(by_tap, (g, size(by_tap.shape[1:5]), k // g))
     y = node(IMAGE_DOT, (x, b), (geometry, out_dtype))
     return reshaped(y if g == 1 else node(PERMUTE, (y,), ((1, 0, 2),)), n.shape)
 
 
-def _even(x: Node, w: Node, geometry: Geometry) -> tuple[Node, Node]:
-    """Channels in pairs, with a channel of zeros if need be, where bfloat16 pairs are multiplied at once."""
-    if x.dtype is not bfloat16 or w.shape[1] % 2 == 0:
-        return x, w
-    g, each = geometry.groups, w.shape[1]
+def _even(x: Node, w: Node, geometry: Geometry) -> tuple[Node, Node, Geometry]:
+    """Elements that lie side by side in an even number, where bfloat16 pairs are multiplied at once: with a channel of zeros, or a
+    tap of zeros at the end of each row of taps."""
+    each, taps = w.shape[1], geometry.kernel[2]
+    if x.dtype is not bfloat16 or each % 2 == 0:
+        return x, w, geometry
+    if geometry.dilations[2] == 1 and taps % 2 == 0:
+        return x, w, geometry
+    if geometry.dilations[2] == 1 and each <= taps:
+        low, high = geometry.padding[2]
+        longer = geometry._replace(kernel=(*geometry.kernel[:2], taps + 1), padding=(*geometry.padding[:2], (low, high + 1)))
+        return x, _padded(w, 4), longer
+    g = geometry.groups
     wide = _padded(reshaped(x, (*x.shape[:4], g, each)), 5)
-    return reshaped(wide, (*x.shape[:4], g * (each + 1))), _padded(w, 1)
+    return reshaped(wide, (*x.shape[:4], g * (each + 1))), _padded(w, 1), geometry
 
 
 def _padded(x: Node, axis: int) -> Node:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from renaissance.ir.dtype import bfloat16
-from renaissance.ir.plan import Depthwise, Image, Instr, Operand
+from renaissance.ir.plan import Access, Depthwise, Image, Instr, Operand
 from renaissance.kernels import body as bodies
 from renaissance.kernels.arguments import Arguments, Frame
 from renaissance.kernels.loops import I64, PTR, Builder, Module, Type, Value
@@ -19,7 +19,7 @@ from renaissance.kernels.schedules.microkernel import Unit
 from renaissance.kernels.schedules.walk import divide
 
 NUMBERS = (*(f"{name}{axis}" for name in ("count", "taps", "stride", "low", "dilation", "size") for axis in range(3)),
-           "rows", "columns", "pitch")
+           "rows", "columns", "pitch", "joined")
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,25 @@ def row_count(image: Image | Depthwise, windows: int) -> int:
     return (windows - 1) * image.strides[1] + (image.kernel[1] - 1) * image.dilations[1] + 1
 
 
-def band_numbers(image: Image | Depthwise, windows: int, pitch: int) -> tuple[dict[str, int], int]:
-    """The NUMBERS of bands of `windows` rows of windows, `pitch` bytes from a place to the next, and the bytes of a band."""
+def is_joined(body: Sequence[Instr], channels: int) -> bool:
+    """Whether a body takes all channels of a row's places for one run of elements: then none of it need know where one ends."""
+    if any(i.op in ("coord", "philox", "load_at") for i in body):
+        return False
+    accesses: list[Access] = [i.attr for i in body if i.op == "load"]  # type: ignore[misc]
+    return all(a.strides[3] == channels * a.strides[4] for a in accesses)
+
+
+def band_numbers(image: Image | Depthwise, windows: int, pitch: int, joined: bool = False) -> tuple[dict[str, int], int]:
+    """The NUMBERS of bands of `windows` rows of windows, `pitch` bytes from a place to the next, and the bytes of a band.
+
+    joined  places lie side by side in scratch, and so may be computed as one run of elements
+    """
     columns = (image.windows[2] - 1) * image.strides[2] + (image.kernel[2] - 1) * image.dilations[2] + 1
     rows = row_count(image, windows)
     named = (("count", image.windows), ("taps", image.kernel), ("stride", image.strides), ("low", image.lows),
              ("dilation", image.dilations), ("size", image.extents[1:4]))
     numbers = {f"{name}{axis}": value for name, values in named for axis, value in enumerate(values)}
-    numbers |= {"rows": rows, "columns": columns, "pitch": pitch}
+    numbers |= {"rows": rows, "columns": columns, "pitch": pitch, "joined": int(joined)}
     return numbers, image.kernel[0] * rows * columns * pitch
 
 
@@ -151,7 +162,9 @@ class Band:
                     start, end = b.mul(before, self["pitch"]), b.mul(b.add(before, count), self["pitch"])
                     b.call(clear, to, start)
                     b.call(clear, b.offset(to, end), b.sub(whole, end))
-                    b.call(fill, args, self.image, d, h, element, channel, width, count, b.offset(to, start), self["pitch"])
+                    joined = b.cmp("ne", self["joined"], 0)
+                    b.call(fill, args, self.image, d, h, element, channel, b.select(joined, b.mul(count, width), width),
+                           b.select(joined, 1, count), b.offset(to, start), self["pitch"])
                 with outside:
                     b.call(clear, to, whole)
 
