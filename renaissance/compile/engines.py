@@ -105,8 +105,8 @@ def _conv(n: Node, users: Users) -> Node | None:
 
 
 def _even(x: Node, w: Node, geometry: Geometry) -> tuple[Node, Node, Geometry]:
-    """Elements that lie side by side in an even number, where bfloat16 pairs are multiplied at once: with a channel of zeros, or a
-    tap of zeros at the end of each row of taps."""
+    """Elements side by side in an even number, where bfloat16 pairs are multiplied at once: with a channel of zeros, or a tap of
+    zeros at the end of each row of taps."""
     each, taps = w.shape[1], geometry.kernel[2]
     if x.dtype is not bfloat16 or each % 2 == 0:
         return x, w, geometry
