@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from renaissance.compile.choice import TILES, Convolution, convolution_of, engine_of
 from renaissance.compile.movement_rules import reshaped
+from renaissance.compile.side_by_side import by_classes, by_neighbours, classes_of, classes_together, neighbours
 from renaissance.compile.spread import interleaved, spread
 from renaissance.compile.winograd import by_tiles, gradient_by_tiles
 from renaissance.ir.dtype import bfloat16
@@ -74,7 +75,16 @@ def _spread_out(n: Node, users: Users) -> Node | None:
     x, w = Value(n.inputs[0]), Value(n.inputs[1])
     if geometry.strides != _ONES:
         return convolved(spread(x, geometry.spread), w, geometry._replace(spread=_ONES), n.dtype).node
-    return interleaved(x, w, geometry, n.shape[1:4], n.dtype).node
+    together = geometry.groups == 1 and classes_together(n.shape[4], classes_of(geometry, n.shape[1:4]))
+    return (by_classes if together else interleaved)(x, w, geometry, n.shape[1:4], n.dtype).node
+
+
+def _few_channels(n: Node, users: Users) -> Node | None:
+    geometry: Geometry = n.attr("geometry")
+    if geometry.groups > 1 or geometry.dilations[2] > 1 or geometry.kernel[2] == 1:
+        return None
+    count = neighbours(n.shape[4], n.shape[3], geometry.kernel[2], geometry.strides[2])
+    return None if count == 1 else by_neighbours(Value(n.inputs[0]), Value(n.inputs[1]), geometry, count, n.dtype).node
 
 
 def _spread_first(n: Node, users: Users) -> Node | None:
@@ -105,20 +115,28 @@ def _conv(n: Node, users: Users) -> Node | None:
         columns = node(PERMUTE, (reshaped(w, (1, k, c)),), ((0, 2, 1),))
         return reshaped(node(DOT, (rows, columns), (out_dtype,)), n.shape)
     g = geometry.groups
-    x, w = _even(x, w, geometry)
+    x, w, geometry = _even(x, w, geometry)
     by_tap = node(PERMUTE, (reshaped(w, (g, k // g, *w.shape[1:])),), ((0, 3, 4, 5, 2, 1),))
     b = reshaped(by_tap, (g, size(by_tap.shape[1:5]), k // g))
     y = node(IMAGE_DOT, (x, b), (geometry, out_dtype))
     return reshaped(y if g == 1 else node(PERMUTE, (y,), ((1, 0, 2),)), n.shape)
 
 
-def _even(x: Node, w: Node, geometry: Geometry) -> tuple[Node, Node]:
-    """Channels in pairs, with a channel of zeros if need be, where bfloat16 pairs are multiplied at once."""
-    if x.dtype is not bfloat16 or w.shape[1] % 2 == 0:
-        return x, w
-    g, each = geometry.groups, w.shape[1]
+def _even(x: Node, w: Node, geometry: Geometry) -> tuple[Node, Node, Geometry]:
+    """Elements side by side in an even number, where bfloat16 pairs are multiplied at once: with a channel of zeros, or a tap of
+    zeros at the end of each row of taps."""
+    each, taps = w.shape[1], geometry.kernel[2]
+    if x.dtype is not bfloat16 or each % 2 == 0:
+        return x, w, geometry
+    if geometry.dilations[2] == 1 and taps % 2 == 0:
+        return x, w, geometry
+    if geometry.dilations[2] == 1 and each <= taps:
+        low, high = geometry.padding[2]
+        longer = geometry._replace(kernel=(*geometry.kernel[:2], taps + 1), padding=(*geometry.padding[:2], (low, high + 1)))
+        return x, _padded(w, 4), longer
+    g = geometry.groups
     wide = _padded(reshaped(x, (*x.shape[:4], g, each)), 5)
-    return reshaped(wide, (*x.shape[:4], g * (each + 1))), _padded(w, 1)
+    return reshaped(wide, (*x.shape[:4], g * (each + 1))), _padded(w, 1), geometry
 
 
 def _padded(x: Node, axis: int) -> Node:
@@ -165,7 +183,7 @@ def _is_depthwise(geometry: Geometry, channels: int, made: int) -> bool:
 def _depthwise(n: Node, users: Users) -> Node | None:
     x, w = n.inputs
     geometry: Geometry = n.attr("geometry")
-    if not _is_depthwise(geometry, x.shape[4], w.shape[0]):
+    if not _is_depthwise(geometry, x.shape[4], w.shape[0]) or _ONES not in (geometry.spread, geometry.strides):
         return None
     by_tap = node(PERMUTE, (reshaped(w, (w.shape[0], size(w.shape[1:]))),), ((1, 0),))
     return node(DEPTHWISE, (x, by_tap), n.attrs)
@@ -174,7 +192,7 @@ def _depthwise(n: Node, users: Users) -> Node | None:
 def _depthwise_sums(n: Node, users: Users) -> Node | None:
     x, y = n.inputs
     geometry: Geometry = n.attr("geometry")
-    if not _is_depthwise(geometry, x.shape[4], y.shape[4]):
+    if not _is_depthwise(geometry, x.shape[4], y.shape[4]) or geometry.spread != _ONES:
         return None
     sums = node(DEPTHWISE_SUMS, (x, y), n.attrs)
     total = sum(Value(sums), axis=0).node
@@ -187,6 +205,7 @@ RULES: tuple[Rule, ...] = (
     Rule("the gradient of its weight", ("conv_weight",), _depthwise_sums),
     Rule("a convolution of a spread image is several of the image", ("conv",), _spread_out),
     Rule("a spread image is written out where its weight's gradient is asked for", ("conv_weight",), _spread_first),
+    Rule("a convolution that makes few channels makes several places at once", ("conv",), _few_channels),
     Rule("a convolution is a product", ("conv",), _conv),
     Rule("the gradient of its weight is one too", ("conv_weight",), _conv_weight),
 )

@@ -6,47 +6,20 @@ taps alone, and the classes are put in turn along each axis.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from renaissance.compile.side_by_side import classes_of
 from renaissance.ir.dtype import DType
+from renaissance.ops.classes import Class
 from renaissance.ops.convolution import Geometry, convolved, nothing
 from renaissance.ops.movement import concat, pad, reshape
 from renaissance.ops.value import Value
 
 
-class Class(NamedTuple):
-    """The places i spread + first of an axis, `places` of them: they meet the taps first_tap, first_tap + step, ... (`taps`).
-
-    Place i sees element i + start + j dilation of the image through the j-th of them.
-    """
-
-    places: int
-    first_tap: int
-    step: int
-    taps: int
-    start: int
-    dilation: int
-
-
-def classes(windows: int, taps: int, low: int, dilation: int, spread: int) -> list[Class]:
-    """The classes of the windows of an axis with stride 1: window p meets tap r in element (p + r dilation - low) / spread."""
-    common = math.gcd(spread, dilation)
-    found = []
-    for first in range(spread):
-        met = [r for r in range(taps) if (first + r * dilation - low) % spread == 0]
-        start = (first + met[0] * dilation - low) // spread if met else 0
-        found.append(Class(len(range(first, windows, spread)), met[0] if met else 0, spread // common, len(met), start,
-                           dilation // common))
-    return found
-
-
 def interleaved(x: Value, w: Value, geometry: Geometry, windows: Sequence[int], out_dtype: DType) -> Any:
     """The convolution of a spread image with stride 1."""
-    axes = [classes(*along) for along in zip(windows, geometry.kernel, (low for low, _ in geometry.padding), geometry.dilations,
-                                             geometry.spread)]
-    return _in_turn(x, w, axes, [], windows, geometry.groups, out_dtype)
+    return _in_turn(x, w, classes_of(geometry, windows), [], windows, geometry.groups, out_dtype)
 
 
 def _in_turn(x: Value, w: Value, axes: list[list[Class]], chosen: list[Class], windows: Sequence[int], groups: int,

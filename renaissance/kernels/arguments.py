@@ -160,10 +160,13 @@ class Arguments:
 
 
 class Frame:
-    """The argument block inside a kernel: every slot's value, loaded at the entry so that all loops may use it."""
+    """The argument block inside a kernel: every slot's value, loaded at the entry so that all loops may use it.
 
-    def __init__(self, b: Builder, arguments: Arguments):
-        args = b.param("args")
+    args  where the block is; None: where the parameter of that name says
+    """
+
+    def __init__(self, b: Builder, arguments: Arguments, args: Value | None = None):
+        args = b.param("args") if args is None else args
         self.b = b
         self.vector = arguments.vector
         self.places = arguments.places

@@ -42,6 +42,7 @@ def simplified(nest: Nest, fixed: int) -> Nest:
     stores = [store.access.strides for s in nest.stages for store in s.stores]
     if fixed == 0 and stores:
         kept.sort(key=lambda d: -abs(stores[0][d]))
+        kept[:-1] = _as_read(nest, kept)
     rank = len(nest.extents)
     steps = [*_access_steps(nest), *(a.factors for s in nest.stages for a in _roots(s, rank).values())]
     dimensions: list[list[int]] = []
@@ -55,6 +56,16 @@ def simplified(nest: Nest, fixed: int) -> Nest:
         dimensions = [[]]  # a single point
     extents = tuple(math.prod(nest.extents[d] for d in g) for g in dimensions)
     return replace(nest, extents=extents, stages=_all_rewritten(nest, dimensions))
+
+
+def _as_read(nest: Nest, kept: Sequence[int]) -> list[int]:
+    """The outer dimensions in the order of an operand that is contiguous along one of them, if there is one: blocks of the last
+    dimension go through it line by line."""
+    loads: list[Access] = [i.attr for s in nest.stages for i in s.body if i.op == "load"]  # type: ignore[misc]
+    for a in loads:
+        if kept and abs(a.strides[kept[-1]]) > 1 and any(a.strides[d] == 1 for d in kept[:-1]):
+            return sorted(kept[:-1], key=lambda d: -abs(a.strides[d]))
+    return list(kept[:-1])
 
 
 def _access_steps(nest: Nest) -> list[tuple[int, ...]]:

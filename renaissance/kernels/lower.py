@@ -19,6 +19,7 @@ from renaissance.kernels.lowered import Lowered
 from renaissance.kernels.schedules.column import lower_column
 from renaissance.kernels.schedules.contraction import lower_contraction
 from renaissance.kernels.schedules.depthwise import lower_depthwise
+from renaissance.kernels.schedules.depthwise_sums import lower_depthwise_sums
 from renaissance.kernels.schedules.nest import lower_row
 from renaissance.kernels.schedules.scatter import lower_scatter
 from renaissance.kernels.schedules.windows import lower_windows
@@ -50,7 +51,8 @@ def lower(item: Item, target: Target, threads: int) -> Lowered:
         if isinstance(spec, WinogradWeightGradient):
             return lower_weight_gradient(item, spec, target, threads)
         if isinstance(spec, Depthwise):
-            return lower_depthwise(item, spec, target, threads)
+            lower_one = lower_depthwise_sums if spec.sums else lower_depthwise
+            return lower_one(item, spec, target, threads)
         if isinstance(spec, Scatter):
             return lower_scatter(item, spec, threads)
         if isinstance(spec, Nest) and spec.layout == "row":

@@ -10,17 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from renaissance.ir.dtype import bfloat16
-from renaissance.ir.plan import Depthwise, Image, Instr, Operand
+from renaissance.ir.plan import Access, Depthwise, Image, Instr, Operand
 from renaissance.kernels import body as bodies
 from renaissance.kernels.arguments import Arguments, Frame
-from renaissance.kernels.loops import I1, I64, PTR, Builder, Module, Type, Value
+from renaissance.kernels.loops import I64, PTR, Builder, Module, Type, Value
 from renaissance.kernels.numbers import to_memory
 from renaissance.kernels.schedules.microkernel import Unit
-from renaissance.kernels.schedules.tiling import ceil_div
 from renaissance.kernels.schedules.walk import divide
 
-NUMBERS = (*(f"{name}{axis}" for name in ("count", "taps", "stride", "low", "dilation", "spread", "size") for axis in range(3)),
-           "rows", "columns", "first", "end", "pitch")
+NUMBERS = (*(f"{name}{axis}" for name in ("count", "taps", "stride", "low", "dilation", "size") for axis in range(3)),
+           "rows", "columns", "pitch", "joined")
 
 
 @dataclass(frozen=True)
@@ -49,18 +48,25 @@ def row_count(image: Image | Depthwise, windows: int) -> int:
     return (windows - 1) * image.strides[1] + (image.kernel[1] - 1) * image.dilations[1] + 1
 
 
-def band_numbers(image: Image | Depthwise, windows: int, pitch: int) -> tuple[dict[str, int], int]:
-    """The NUMBERS of bands of `windows` rows of windows, `pitch` bytes from a place to the next, and the bytes of a band."""
-    spread = image.spread
+def is_joined(body: Sequence[Instr], channels: int) -> bool:
+    """Whether a body takes all channels of a row's places for one run of elements: then none of it need know where one ends."""
+    if any(i.op in ("coord", "philox", "load_at") for i in body):
+        return False
+    accesses: list[Access] = [i.attr for i in body if i.op == "load"]  # type: ignore[misc]
+    return all(a.strides[3] == channels * a.strides[4] for a in accesses)
+
+
+def band_numbers(image: Image | Depthwise, windows: int, pitch: int, joined: bool = False) -> tuple[dict[str, int], int]:
+    """The NUMBERS of bands of `windows` rows of windows, `pitch` bytes from a place to the next, and the bytes of a band.
+
+    joined  places lie side by side in scratch, and so may be computed as one run of elements
+    """
     columns = (image.windows[2] - 1) * image.strides[2] + (image.kernel[2] - 1) * image.dilations[2] + 1
     rows = row_count(image, windows)
     named = (("count", image.windows), ("taps", image.kernel), ("stride", image.strides), ("low", image.lows),
-             ("dilation", image.dilations), ("spread", spread), ("size", image.extents[1:4]))
+             ("dilation", image.dilations), ("size", image.extents[1:4]))
     numbers = {f"{name}{axis}": value for name, values in named for axis, value in enumerate(values)}
-    # The places of the image that lie in the columns: first up to end.
-    first = max(0, ceil_div(-image.lows[2], spread[2]))
-    end = max(0, min(image.extents[3], (columns - 1 - image.lows[2]) // spread[2] + 1))
-    numbers |= {"rows": rows, "columns": columns, "first": first, "end": end, "pitch": pitch}
+    numbers |= {"rows": rows, "columns": columns, "pitch": pitch, "joined": int(joined)}
     return numbers, image.kernel[0] * rows * columns * pitch
 
 
@@ -125,35 +131,49 @@ class Band:
         plane = b.add(b.mul(self.image, self["count0"]), self.plane)
         return b.mul(b.add(b.mul(plane, self["count1"]), b.add(self.row, row)), self["count2"])
 
-    def fill(self, fill: Builder, args: Value, channel: Value, width: Value, clear: Builder) -> None:
-        """Compute all of it, `width` channels from `channel` on, by a function of `filler` and one of `clearer`."""
+    def seen(self, row: Value) -> Value:
+        """The first row of the image, counted from the first of the band, that no row of windows up to this one sees."""
+        b = self.b
+        return b.add(b.mul(row, self["stride1"]), b.add(b.mul(b.sub(self["taps1"], 1), self["dilation1"]), 1))
+
+    def place(self, plane: Value, row: Value) -> tuple[Value, Value]:
+        """Where in the image a plane and a row of the band lie."""
+        b = self.b
+        d = b.sub(b.add(b.mul(self.plane, self["stride0"]), b.mul(plane, self["dilation0"])), self["low0"])
+        return d, b.sub(b.add(b.mul(self.row, self["stride1"]), row), self["low1"])
+
+    def fill(self, fill: Builder, args: Value, channel: Value, width: Value, clear: Builder, first: Value | int = 0,
+             end: Value | None = None) -> None:
+        """Compute the rows `first` up to `end` (all), `width` channels from `channel` on, by a function of `filler` and one of
+        `clearer`. Where scratch has fewer rows than the band, they take each other's places in turn."""
         b = self.b
         zero = b.const(I64, 0)
-        needed = b.add(b.mul(b.sub(self.rows, 1), self["stride1"]), b.add(b.mul(b.sub(self["taps1"], 1), self["dilation1"]), 1))
+        end = self.seen(b.sub(self.rows, 1)) if end is None else end
         whole = b.mul(self["columns"], self["pitch"])
-        with b.loop(0, self["taps0"]) as plane, b.loop(0, needed) as row:
-            d = b.sub(b.add(b.mul(self.plane, self["stride0"]), b.mul(plane.index, self["dilation0"])), self["low0"])
-            h = b.sub(b.add(b.mul(self.row, self["stride1"]), row.index), self["low1"])
-            exists = b.const(I1, 1)
-            place = []
-            for axis, spot in enumerate((d, h)):
-                element = b.udiv(b.max(spot, 0), self[f"spread{axis}"])
-                here = b.and_(b.cmp("eq", b.mul(element, self[f"spread{axis}"]), spot), b.cmp("lt", element, self[f"size{axis}"]))
-                exists = b.and_(exists, here)
-                place.append(element)
-            to = b.offset(self.start, self.distance(plane.index, row.index, zero))
+        with b.loop(0, self["taps0"]) as plane, b.loop(first, end) as row:
+            d, h = self.place(plane.index, row.index)
+            exists = b.and_(b.cmp("ult", d, self["size0"]), b.cmp("ult", h, self["size1"]))
+            to = b.offset(self.start, self.distance(plane.index, b.urem(row.index, self["rows"]), zero))
             with b.if_else(exists) as (inside, outside):
                 with inside:
-                    step = b.mul(self["spread2"], self["pitch"])
-                    start = b.add(b.mul(self["first"], step), b.mul(self["low2"], self["pitch"]))
-                    count = b.max(b.sub(self["end"], self["first"]), 0)
-                    behind = b.add(start, b.mul(count, step))
-                    dense = b.and_(b.cmp("eq", self["spread2"], 1), b.cmp("gt", count, 0))
-                    b.call(clear, to, b.select(dense, start, whole))
-                    b.call(clear, b.offset(to, b.select(dense, behind, 0)), b.select(dense, b.sub(whole, behind), 0))
-                    b.call(fill, args, self.image, *place, self["first"], channel, width, count, b.offset(to, start), step)
+                    element = b.max(b.neg(self["low2"]), 0)
+                    before = b.min(b.max(self["low2"], 0), self["columns"])
+                    count = b.min(b.sub(self["columns"], before), b.max(b.sub(self["size2"], element), 0))
+                    start, end = b.mul(before, self["pitch"]), b.mul(b.add(before, count), self["pitch"])
+                    b.call(clear, to, start)
+                    b.call(clear, b.offset(to, end), b.sub(whole, end))
+                    joined = b.cmp("ne", self["joined"], 0)
+                    b.call(fill, args, self.image, d, h, element, channel, b.select(joined, b.mul(count, width), width),
+                           b.select(joined, 1, count), b.offset(to, start), self["pitch"])
                 with outside:
                     b.call(clear, to, whole)
+
+
+def asker(b: Builder, operand: BandOperand, frame: Frame, index: Sequence[Value]) -> None:
+    """Prefetch what the body reads along the lanes at an index, whether it exists or not."""
+    for number, place in enumerate(operand.arguments.places):
+        if place.row == "next":
+            b.prefetch(frame.address(number, index))
 
 
 def clearer(module: Module) -> Builder:

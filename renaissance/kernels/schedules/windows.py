@@ -17,7 +17,7 @@ from renaissance.ir.target import Target
 from renaissance.kernels.loops import I1, I64, PTR, Builder, Module, Value
 from renaissance.kernels.lowered import Lowered, Slot, code_key
 from renaissance.kernels.schedules.band import NUMBERS as BAND_NUMBERS
-from renaissance.kernels.schedules.band import Band, BandOperand, Numbers, band_numbers, clearer, filler, row_count
+from renaissance.kernels.schedules.band import Band, BandOperand, Numbers, band_numbers, clearer, filler, is_joined, row_count
 from renaissance.kernels.schedules.epilogue import Epilogue, Panel, epilogue, finisher, panel_kinds
 from renaissance.kernels.schedules.microkernel import Unit, microkernel, unit_for
 from renaissance.kernels.schedules.packing import packer, stage_pitch
@@ -95,7 +95,7 @@ def _numbers(spec: Contraction, recipe: Recipe, panels: int, target: Target, thr
     bands = ceil_div(p[1], band)
     parts = min(panels, max(1, ceil_div(2 * threads, planes * bands)))
     part_panels = ceil_div(panels, parts)
-    numbers, size = band_numbers(image, band, pitch)
+    numbers, size = band_numbers(image, band, pitch, image.groups == 1 and is_joined(spec.a, each))
     band_bytes = round_up(size, 64)
     joined = image.dilations[2] == 1
     run_taps = image.kernel[2] if joined else 1
