@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from renaissance.errors import ArgumentError, DTypeError, RangeError, ShapeError
 from renaissance.ir import shape as sh
-from renaissance.ir.dtype import DType
+from renaissance.ir.dtype import DType, promote
 from renaissance.ir.node import Node, Op, Shape
 from renaissance.ops.value import Value, apply, method, need_tensor
 
@@ -336,9 +337,9 @@ def concat(values: Sequence[Any], axis: int = 0) -> Any:
 
     y = x_0, x_1, ... one after the other along the axis
 
-    values   tensors of one dtype, equal in shape outside `axis`
+    values   tensors, equal in shape outside `axis`
     axis     which
-    returns  sizes along `axis` added up
+    returns  sizes along `axis` added up; the promoted dtype
     raises   ShapeError, DTypeError when they do not fit; ArgumentError for an empty list
     source   array API standard, concat
     """
@@ -350,7 +351,8 @@ def concat(values: Sequence[Any], axis: int = 0) -> Any:
     if items[0].ndim == 0:
         raise ShapeError("concat: 0-d tensors cannot be joined; use stack")
     a = sh.axis_index("concat", axis, items[0].ndim)
-    return items[0] if len(items) == 1 else apply(CONCAT, items, (a,))
+    dtype = functools.reduce(promote, (item.dtype for item in items))
+    return items[0] if len(items) == 1 else apply(CONCAT, tuple(item.astype(dtype) for item in items), (a,))
 
 
 def stack(values: Sequence[Any], axis: int = 0) -> Any:
@@ -358,10 +360,10 @@ def stack(values: Sequence[Any], axis: int = 0) -> Any:
 
     y[..., i, ...] = x_i[..., ...]
 
-    values   k tensors of one shape and dtype
+    values   k tensors of one shape
     axis     position of the new axis in the result
-    returns  rank + 1, size k along `axis`
-    raises   ShapeError, DTypeError when they differ
+    returns  rank + 1, size k along `axis`; the promoted dtype
+    raises   ShapeError when shapes differ; DTypeError for dtypes that have no common one; ArgumentError for an empty list
     source   array API standard, stack
     """
     items = tuple(values)
