@@ -180,12 +180,12 @@ def test_convolutions_are_counted_by_what_decides():
 
 
 def test_classes_of_a_spread_image_are_counted_too():
-    image, w = leaf(1, 1, 8, 8, 4), leaf(5, 4, 1, 5, 5)
+    image, w = leaf(1, 1, 8, 8, 20), leaf(5, 20, 1, 5, 5)
     geometry = Geometry((1, 5, 5), (1, 2, 2), ((0, 0), (2, 2), (2, 2)), (1, 1, 1), 1)
     ct = leaf(1, 1, 4, 4, 5)
     back = input_gradient(ct, w, geometry, image.shape, dt.float32)
     found = undecided(Graph((ct.node, w.node), (), (back.node,)))  # one class in four has nine taps
-    assert [(c.op, c.image, c.made, n) for c, n in found.items()] == [("conv", (1, 4, 4, 5), 4, 1)]
+    assert [(c.op, c.image, c.made, n) for c, n in found.items()] == [("conv", (1, 4, 4, 5), 20, 1)]
     (case,) = found
     plan = compile_graph(expanded(Graph((ct.node, w.node), (), (back.node,))), overriding(TARGET, (case, "winograd4")), verify=True)
     assert [type(item.spec).__name__ for item in plan.items].count("Winograd") == 1

@@ -2,7 +2,7 @@
 
 Replaces a map whose operand is contiguous in dimension D while its results are contiguous in the last one, L. A block is LANES
 places along L, read as a vector along D each, turned, and finished as a vector along L for each place of D; so memory is read and
-written by whole vectors. A short D or L shortens the block.
+written by whole vectors.
 
 chunks    blocks along D, of all other dimensions; of few also runs along L
 share     of memory speed: near 1; a gather reaches a third
@@ -36,15 +36,12 @@ class Recipe:
 
     turned         loads of the body that are turned: their numbers
     along          the dimension D in which those are contiguous
-    lines, places  of a block along L and D: LANES, or all there are if those are fewer
     length, depth  slots of the extents of L and D
     """
 
     sweep: Sweep
     turned: tuple[int, ...]
     along: int
-    lines: int
-    places: int
     length: int
     depth: int
     where: Space
@@ -79,10 +76,9 @@ def lower_turning(item: Item, nest: Nest, dimension: int, threads: int) -> Lower
     depth = outer.pop(dimension)
     arguments = Arguments(item.operands, len(nest.extents) - 1)
     sweep = bind(arguments, nest.stages[0])
-    places, lines = min(depth, LANES), min(length, LANES)
     extents = (*outer, -(-depth // LANES))
     chunks = cut(math.prod(extents), length, sweep.cost * LANES, threads, columns_too=True)
-    recipe = Recipe(sweep, _turned(nest), dimension, lines, places, arguments.int(length), arguments.int(depth),
+    recipe = Recipe(sweep, _turned(nest), dimension, arguments.int(length), arguments.int(depth),
                     space(arguments, extents, length, chunks))
     key = code_key(pattern_name("turn", nest.stages), ("turn", recipe, arguments.structure()))
     return Lowered(key, key, lambda: _build(key, recipe, arguments), tuple(arguments.slots), chunks.count)
@@ -98,10 +94,10 @@ def _build(name: str, recipe: Recipe, arguments: Arguments) -> Module:
         first = b.mul(outer[-1], LANES)
         block = _Block(b, frame, recipe, outer[:-1], first, loop.index)
         lines, places = b.sub(length, loop.index), b.sub(depth, first)
-        whole = b.and_(b.cmp("ge", lines, recipe.lines), b.cmp("ge", places, recipe.places))
+        whole = b.and_(b.cmp("ge", lines, LANES), b.cmp("ge", places, LANES))
         with b.if_else(whole) as (then, otherwise):
             with then:
-                block.write(b.const(I64, recipe.lines), b.const(I64, recipe.places), whole=True)
+                block.write(lines, places, whole=True)
             with otherwise:
                 block.write(lines, places, whole=False)
     return module
@@ -120,10 +116,10 @@ class _Block:
         return [*index, b.add(self.line, line)]
 
     def write(self, lines: Value, places: Value, *, whole: bool) -> None:
-        """All of it, of which so many lines and places exist; `whole`: as many as the code is made for."""
+        """All of it, of which so many lines and places exist; `whole`: LANES of each."""
         b, recipe = self.b, self.recipe
         loaded = {n: self._columns(n, lines, places, whole) for n in recipe.turned}
-        mask = None if whole and recipe.lines == LANES else b.lane_mask(lines, LANES)
+        mask = None if whole else b.lane_mask(lines, LANES)
 
         def put(place: int) -> None:
             index = self.index(place, 0)
@@ -131,7 +127,7 @@ class _Block:
                                  known={n: columns[place] for n, columns in loaded.items()})
             recipe.sweep.put(b, self.frame, values, index, LANES, mask)
 
-        for place in range(recipe.places):
+        for place in range(LANES):
             if whole or place == 0:
                 put(place)
                 continue
@@ -143,10 +139,9 @@ class _Block:
         b, recipe = self.b, self.recipe
         number: int = recipe.sweep.body[load].attr  # type: ignore[assignment]
         dtype = self.frame.places[number].dtype
-        mask = None if whole and recipe.places == LANES else b.lane_mask(places, LANES)
+        mask = None if whole else b.lane_mask(places, LANES)
         rows = []
-        for line in range(recipe.lines):
+        for line in range(LANES):
             at = self.frame.address(number, self.index(0, line if whole else b.min(b.sub(lines, 1), line)))
             rows.append(from_memory(b, b.load(at, memory(dtype, LANES), mask=mask, align=dtype.size), dtype))
-        rows += [b.const(rows[0].type, 0)] * (LANES - len(rows))
         return transpose(b, rows)
