@@ -78,10 +78,11 @@ def _recipe(spec: WinogradWeights | WinogradWeightGradient, target: Target, thre
             body: tuple[Instr, ...], place: int, groups: int) -> tuple[Recipe, int]:
     rows = ceil_div(spec.k, spec.width) * spec.c
     chunks = cut(rows, spec.width, _PAIR_COST, threads, columns_too=False)
-    numbers = rows, chunks.rows, spec.c, spec.k, spec.c * spec.width * 4, groups, groups.bit_length() - 1
-    slots = [arguments.int(n) for n in numbers]
-    tail, short = spec.k % target.lanes != 0, spec.k % spec.width != 0
-    return Recipe(spec.tile, spec.width, arguments, body, place, *slots, tail, short), chunks.count
+    numbers = {"rows": rows, "rows_each": chunks.rows, "c": spec.c, "k": spec.k, "step": spec.c * spec.width * 4,
+               "groups": groups, "halvings": groups.bit_length() - 1}
+    slots = {name: arguments.int(n) for name, n in numbers.items()}
+    return Recipe(spec.tile, spec.width, arguments, body, place, **slots, tail=spec.k % target.lanes != 0,
+                  short=spec.k % spec.width != 0), chunks.count
 
 
 def _build(name: str, recipe: Recipe, target: Target, act: Callable[[_Row, Value, int, Value | None], None], *,
