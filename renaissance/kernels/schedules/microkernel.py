@@ -51,7 +51,7 @@ def unit_for(dtype: DType, target: Target) -> Unit:
 
 
 def microkernel(module: Module, name: str, unit: Unit, *, rows: int, vectors: int, a_width: int, direct: bool,
-                in_runs: bool = False, adds: bool = False, aligned: bool = True) -> Builder:
+                in_runs: bool = False, adds: bool = False, asks: bool = False, aligned: bool = True) -> Builder:
     """Add the function of one register tile to a module.
 
     Its parameters: a (row m, unit k at a + m*a_row + k*a_k bytes if `direct`, else packed [k][a_width]), b (packed
@@ -60,10 +60,13 @@ def microkernel(module: Module, name: str, unit: Unit, *, rows: int, vectors: in
 
     in_runs  k is made of `runs` runs of k units each; run i begins at a + table[i] bytes: two parameters more
     adds     start from 0 in any case; where `resume` is 1 add the sums to those in c at the end: the loads hide behind the work
+    asks     ask for a cache line in each step, so that memory is read meanwhile: at `ask`, ask_step bytes on each time; two
+             parameters more
     aligned  b is at a multiple of a vector's bytes
     """
     parameters = [("a", PTR), ("b", PTR), ("c", PTR), ("c_row", I64), ("k", I64), ("resume", I64), ("a_row", I64), ("a_k", I64)]
     parameters += [("runs", I64), ("table", PTR)] if in_runs else []
+    parameters += [("ask", PTR), ("ask_step", I64)] if asks else []
     b = module.function(name, parameters, exported=False, noinline=True)
     vector_bytes = unit.bytes * unit.lanes
     cells = [b.offset(b.offset(b.param("c"), b.mul(b.param("c_row"), m)), n * vector_bytes)
@@ -83,7 +86,7 @@ def microkernel(module: Module, name: str, unit: Unit, *, rows: int, vectors: in
             run.next(_run(b, unit, places, step, a, run.carried[0], run.carried[1:], aligned=aligned))
         sums = list(run.results[1:])
     else:
-        sums = _run(b, unit, places, step, b.param("a"), b.param("b"), sums, aligned=aligned)[1:]
+        sums = _run(b, unit, places, step, b.param("a"), b.param("b"), sums, asks=asks, aligned=aligned)[1:]
     if not adds:
         _stored(b, sums, cells)
         return b
@@ -96,13 +99,18 @@ def microkernel(module: Module, name: str, unit: Unit, *, rows: int, vectors: in
 
 
 def _run(b: Builder, unit: Unit, places: Sequence[tuple[int, Value | int]], step: Value, a: Value, right: Value,
-         sums: Sequence[Value], *, aligned: bool) -> list[Value]:
+         sums: Sequence[Value], *, asks: bool = False, aligned: bool) -> list[Value]:
     """k steps: where b goes on, and the sums."""
     vectors, vector_bytes = len(sums) // len(places), unit.bytes * unit.lanes
     bases = sorted({base for base, _ in places})
     pointers = [right, *(b.offset(a, b.mul(b.param("a_row"), base)) if base else a for base in bases)]
-    with b.loop(0, b.param("k"), carried=[*pointers, *sums]) as loop:
-        b_at, a_at, sums = loop.carried[0], loop.carried[1:len(pointers)], list(loop.carried[len(pointers):])
+    asked = [b.param("ask")] if asks else []
+    with b.loop(0, b.param("k"), carried=[*pointers, *sums, *asked]) as loop:
+        b_at, a_at = loop.carried[0], loop.carried[1:len(pointers)]
+        sums = list(loop.carried[len(pointers):len(pointers) + len(sums)])
+        asked = [b.offset(at, b.param("ask_step")) for at in loop.carried[len(pointers) + len(sums):]]
+        for at in loop.carried[len(pointers) + len(sums):]:
+            b.prefetch(at)
         columns = [b.load(b.offset(b_at, n * vector_bytes), unit.vector, align=vector_bytes if aligned else None)
                    for n in range(vectors)]
         for m, (base, distance) in enumerate(places):
@@ -110,8 +118,8 @@ def _run(b: Builder, unit: Unit, places: Sequence[tuple[int, Value | int]], step
             row = b.splat(element, unit.lanes)
             for n in range(vectors):
                 sums[m * vectors + n] = multiply_add(b, unit, row, columns[n], sums[m * vectors + n])
-        loop.next([b.offset(b_at, vectors * vector_bytes), *(b.offset(a, step) for a in a_at), *sums])
-    return [loop.results[0], *loop.results[len(pointers):]]
+        loop.next([b.offset(b_at, vectors * vector_bytes), *(b.offset(a, step) for a in a_at), *sums, *asked])
+    return [loop.results[0], *loop.results[len(pointers):len(pointers) + len(sums)]]
 
 
 def _resumed(b: Builder, cells: Sequence[Value], zeros: Sequence[Value]) -> list[Value]:

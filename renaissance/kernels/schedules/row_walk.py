@@ -101,7 +101,7 @@ def _row_of_panels(module: Module, recipe: Recipe) -> Builder:
     """The function for the sums of a tile in all panels of a band."""
     unit, direct = recipe.unit, recipe.a.way == "direct"
     micros = {(rows, p.vectors): microkernel(module, f"tile_{rows}x{p.vectors}", unit, rows=rows, vectors=p.vectors,
-                                             a_width=recipe.a_width, direct=direct)
+                                             a_width=recipe.a_width, direct=direct, asks=direct)
               for rows in recipe.heights for p in recipe.panels}
     b = module.function("panels", [("args", PTR), ("scratch", PTR), ("a", PTR),
                                    *((n, I64) for n in ("high", "panel0", "panels"))], exported=False, noinline=True)
@@ -113,8 +113,10 @@ def _row_of_panels(module: Module, recipe: Recipe) -> Builder:
         with b.loop(0, b.param("panels")) as panel:
             packed = _packed(b, at, panel.index)
             sums = b.offset(at.scratch("sums_at"), b.mul(_column(b, recipe, panel.index), unit.bytes))
+            first = b.cmp("eq", panel.index, 0)
+            ahead = at.ahead(b.param("a"), rows, a_row, a_unit, at["k"], first=first) if direct else ()
             either(b, _is_usual(b, at, b.add(b.param("panel0"), panel.index)), list(recipe.panels),
-                   lambda p: b.call(micros[rows, p.vectors], b.param("a"), packed, sums, *tail))
+                   lambda p: b.call(micros[rows, p.vectors], b.param("a"), packed, sums, *tail, *ahead))
 
     either(b, b.cmp("ne", b.param("high"), 0), list(recipe.heights), of_height)
     return b

@@ -116,6 +116,16 @@ class Block:
             b.call(pack, self.a_args, batch, row, b.min(b.sub(self["m"], row), width), b.add(k0, part.index),
                    b.min(b.sub(k, part.index), length), to, self.scratch("room_at"), self["pitch"])
 
+    def ahead(self, a: Value, rows: Value | int, a_row: Value, a_unit: Value, k: Value, *, first: Value) -> tuple[Value, Value]:
+        """Where a micro-kernel asks for memory while it reads rows of A in place, and how many bytes further in each step.
+
+        In the first panel it walks over the rows that come next, if they lie behind its own without gaps; they are as many bytes.
+        Else it stays at its own.
+        """
+        b = self.b
+        taken = b.mul(rows, b.zext(b.and_(first, b.cmp("eq", a_row, b.mul(k, a_unit))), I64))
+        return b.offset(a, b.mul(taken, a_row)), b.mul(taken, self.recipe.unit.bytes)
+
 
 def _band(module: Module, recipe: Recipe, target: Target, panels: list[Builder]) -> Builder:
     """The function for the places from begin to end, panel after panel, of the band with a number in the work list."""
@@ -141,24 +151,27 @@ def _band(module: Module, recipe: Recipe, target: Target, panels: list[Builder])
         with b.loop(first, b.min(behind, b.sub(at["panels"], panel0))) as loop:
             number, offset = b.add(panel0, loop.index), b.mul(loop.index, at["group_tiles"])
             arguments = (at.a_args, b.param("scratch"), batch, number, tile0, offset, b.max(b.sub(b.param("begin"), offset), 0),
-                         b.min(b.sub(b.param("end"), offset), tiles), k0, k)
+                         b.min(b.sub(b.param("end"), offset), tiles), k0, k, b.zext(b.cmp("eq", loop.index, first), I64))
             either(b, b.cmp("lt", number, b.sub(at["panels"], 1)), panels, lambda p, to=arguments: b.call(p, *to))
     return b
 
 
 def _panel(module: Module, recipe: Recipe, target: Target, kind: Panel) -> Builder:
-    """The function for the tiles of the group from low to high, in the panel with a number; `offset` is its place in the band."""
+    """The function for the tiles of the group from low to high, in the panel with a number; `offset` is its place in the band.
+
+    is_first  whether the group's rows have not been read yet
+    """
     unit, vectors, direct = recipe.unit, kind.vectors, recipe.a.way == "direct"
     pack = b_packer(module, recipe, target, vectors)
     micros = [microkernel(module, f"tile_{rows}x{vectors}", unit, rows=rows, vectors=vectors, a_width=recipe.a_width,
-                          direct=direct) for rows in recipe.heights]
+                          direct=direct, asks=direct) for rows in recipe.heights]
     out = recipe.epilogue.plain
     finishers = [finisher(module, f"finish{vectors}_{'part' if partial else 'full'}", recipe.epilogue, unit, target,
                           vectors=None if partial else vectors)
                  for partial in kind.partial if partial or out is None]
     ask = asker(module, f"ask{vectors}", recipe.epilogue, width=vectors * unit.lanes)
     b = module.function(f"panel{vectors}", [("args", PTR), ("scratch", PTR), *((n, I64) for n in (
-        "batch", "number", "tile0", "offset", "low", "high", "k0", "k"))], exported=False, noinline=True)
+        "batch", "number", "tile0", "offset", "low", "high", "k0", "k", "is_first"))], exported=False, noinline=True)
     at, batch, k0, k = Block(b, recipe), b.param("batch"), b.param("k0"), b.param("k")
     column = b.mul(b.param("number"), recipe.panels[0].vectors * unit.lanes)
     width = b.min(b.sub(at["n"], column), vectors * unit.lanes)
@@ -180,7 +193,8 @@ def _panel(module: Module, recipe: Recipe, target: Target, kind: Panel) -> Build
         if ask is not None and finishers:  # it comes while the products are made
             with b.if_(ends):
                 b.call(ask, at.end_args, batch, row, rows, column)
-        either(b, is_high, micros, lambda f: b.call(f, a, at.scratch("b_at"), sums, sums_row, *tail))
+        ahead = at.ahead(a, rows, a_row, a_unit, k, first=b.cmp("ne", b.param("is_first"), 0)) if direct else ()
+        either(b, is_high, micros, lambda f: b.call(f, a, at.scratch("b_at"), sums, sums_row, *tail, *ahead))
         if finishers:
             with b.if_(ends if out is None else b.and_(ends, b.not_(whole))):
                 either(b, whole, finishers, lambda f: b.call(f, at.end_args, batch, row, rows, column, width, sums, sums_row))
